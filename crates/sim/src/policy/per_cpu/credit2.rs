@@ -15,6 +15,7 @@
 mod tickle;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::Slop;
 use super::balance::{Member, exchange};
@@ -46,6 +47,9 @@ const PERIOD: Span = Span::from_millis(10);
 /// Differences of load that are worth a move: where CPUs are left, and where not.
 const WORTH: (f64, f64) = (1.0, 0.125);
 
+/// The order of a queue.
+type Key = (Reverse<i64>, u64);
+
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct Credit2 {
@@ -53,9 +57,10 @@ pub struct Credit2 {
     width: u32,
     accounts: Vec<Credit2Account>,
     groups: Vec<Group>,
-    /// By group, and by the CPU where each ran last: most credit first, then who came first.
-    all: Option<RunQueues<(Reverse<i64>, u64)>>,
-    own: Option<RunQueues<(Reverse<i64>, u64)>>,
+    /// By group: most credit first, then who came first.
+    all: Option<RunQueues<Key>>,
+    /// The same by the CPU where each ran last.
+    own: Vec<BTreeSet<(Key, VcpuId)>>,
     line: u64,
     /// Who has just left each CPU, until that picks.
     left: Vec<Option<VcpuId>>,
@@ -79,7 +84,7 @@ impl Credit2 {
             accounts: Vec::new(),
             groups: Vec::new(),
             all: None,
-            own: None,
+            own: Vec::new(),
             line: 0,
             left: Vec::new(),
             runners: Runners::default(),
@@ -127,21 +132,16 @@ impl Credit2 {
         self.line += 1;
         let it = &self.accounts[vcpu.index()];
         let key = (Reverse(it.credit), self.line);
-        if let (Some(all), Some(own)) = (&mut self.all, &mut self.own) {
-            all.push(it.queue, vcpu, key, view);
-            own.push(it.home.0, vcpu, key, view);
-        }
+        self.all.iter_mut().for_each(|all| all.push(it.queue, vcpu, key, view));
+        self.own[it.home.index()].insert((key, vcpu));
     }
 
     /// Takes it out of its queue, if it waits in one.
     fn remove(&mut self, vcpu: VcpuId, view: &View) -> bool {
-        let queues = self.all.iter_mut().chain(&mut self.own);
-        let mut any = false;
-        for queue in queues.filter(|queue| queue.holds(vcpu)) {
-            queue.remove(vcpu, view);
-            any = true;
-        }
-        any
+        let Some(all) = self.all.as_mut().filter(|all| all.holds(vcpu)) else { return false };
+        self.own[self.accounts[vcpu.index()].home.index()].remove(&(all.key(vcpu), vcpu));
+        all.remove(vcpu, view);
+        true
     }
 
     /// `vcpu` belongs to a queue from now on; it waits in none.
@@ -277,7 +277,7 @@ impl Credit2 {
                 let it = &self.accounts[vcpu.index()];
                 it.credit > floor && (it.home == cpu || left.is_none() || it.credit >= floor + RESIST)
             };
-            let here = || self.own.as_ref().and_then(|own| own.first(cpu.0));
+            let here = || self.own[cpu.index()].first().map(|(_, vcpu)| *vcpu);
             let found = first.filter(is_worth).or_else(|| here().filter(is_worth));
             let Some(vcpu) = found else { break };
             self.remove(vcpu, view);
@@ -334,7 +334,7 @@ impl Policy for Credit2 {
         };
         self.accounts = view.vcpus.iter().map(account).collect();
         self.all = Some(RunQueues::new(self.groups.len(), view, (Reverse(0), 0)));
-        self.own = Some(RunQueues::new(view.cpus.len(), view, (Reverse(0), 0)));
+        self.own = vec![BTreeSet::new(); view.cpus.len()];
         self.left = vec![None; view.cpus.len()];
         self.runners = Runners::new(view.cpus.len(), self.groups.len(), self.width);
         self.caps = Caps::new(PERIOD, view);
