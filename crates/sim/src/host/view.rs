@@ -171,7 +171,7 @@ impl View {
         last.filter(free).or_else(|| self.idle.first_common(self.affinity(vcpu)).map(CpuId))
     }
 
-    /// Those of a set of CPUs of whose core all threads are in it.
+    /// Those of a set of CPUs of whose core all threads are in it; none where a core has only one.
     pub fn whole_cores(&self, of: &CpuSet) -> CpuSet {
         if self.smt == 1 { CpuSet::default() } else { of.pairs(u32::try_from(self.cpus.len()).unwrap_or(0)) }
     }

@@ -8,9 +8,9 @@
 //! Source: `xen/common/sched/credit2.c` of Xen 4.21 in development, read for what it does. As there, the heaviest in a queue burns
 //! a credit per nanosecond and others faster, by weight for each virtual CPU; who runs goes on until he has no more than the next,
 //! 0.5 ms (and the rate limit of 1 ms) at least and a slice at most; who ran on another CPU of the group must have 0.5 ms more to
-//! be fetched, and gets 50 µs; a queue that is idle fetches nothing by itself. Who
-//! wakes goes to a core of which nobody uses any thread, if there is one. Simplified: no soft affinity, a group is made of CPUs by
-//! their numbers, who yields waits like everybody else; caps are exact, for all VMs at the same moment.
+//! be fetched, and gets 50 µs; a queue that is idle fetches nothing by itself; who wakes goes to a core of which nobody uses any
+//! thread, if there is one. Simplified: no soft affinity, a group is made of CPUs by their numbers, who yields waits like everybody
+//! else; caps are exact, for all VMs at the same moment.
 
 mod tickle;
 

@@ -7,8 +7,9 @@
 //! ```
 //! Source of the latter: Linux' `select_idle_sibling`, `select_idle_core` and `select_idle_smt` for who wakes; for who runs, its
 //! load balancing between cores (`prefer_sibling`), in which a CPU that has failed to pull more than `cache_nice_tries` + 2 = 3
-//! times has the running one moved (active balancing). As they are known; the kernel's source was not compared. The other rules
-//! are those of the file above.
+//! times has the running one moved (active balancing). Both conditions were looked up in patches to `kernel/sched/fair.c`, not in
+//! the whole file. Simplified: of several shared cores the next one is relieved, of its threads the first whose task may move. The
+//! other rules are those of the file above.
 
 use super::PerCpuEevdf;
 use crate::host::{CpuId, CpuSet, VcpuId, View};
