@@ -85,6 +85,20 @@ impl CpuSet {
         self.words.iter_mut().zip(theirs).for_each(|(mine, theirs)| *mine &= theirs);
     }
 
+    /// Those of 2i and 2i + 1 that are both in it, of so many CPUs: the last one needs no other if it has none.
+    pub fn pairs(&self, cpus: u32) -> Self {
+        const EVEN: u64 = u64::MAX / 3;
+        let both = |word: &u64| {
+            let first = word & word >> 1 & EVEN;
+            first | first << 1
+        };
+        let mut pairs = Self { words: self.words.iter().map(both).collect() };
+        if let Some(last) = cpus.checked_sub(1).filter(|last| last % 2 == 0 && self.contains(*last)) {
+            pairs.insert(last);
+        }
+        pairs
+    }
+
     /// The next CPU after this one, round and round; itself if there is no other.
     pub fn next_after(&self, cpu: u32) -> Option<u32> {
         let start = (cpu / 64) as usize;
@@ -135,6 +149,9 @@ mod tests {
         round.intersect(&CpuSet::first(100));
         assert_eq!(round.iter().collect::<Vec<_>>(), [63, 64]);
         assert_eq!((CpuSet::default().next_after(5), CpuSet::first(1).next_after(0)), (None, Some(0)));
+        let some: CpuSet = [0, 1, 3, 4, 6, 64, 65, 70].into_iter().collect();
+        assert_eq!(some.pairs(72).iter().collect::<Vec<_>>(), [0, 1, 64, 65]);
+        assert_eq!(some.pairs(71).iter().collect::<Vec<_>>(), [0, 1, 64, 65, 70]);
         set.insert(MAX_CPUS);
         assert!(!set.contains(MAX_CPUS) && !set.is_empty() && CpuSet::default().is_empty());
     }

@@ -167,6 +167,7 @@ impl Machine {
             ready: vec![0; affinities.len()],
             affinities,
             idle: CpuSet::first(cpus),
+            smt: 1,
             in_step: habits.staggered.is_none(),
         };
         let unfinished = guests.iter().map(Guest::unfinished).sum();

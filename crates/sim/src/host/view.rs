@@ -137,6 +137,8 @@ pub struct View {
     pub(super) ready: Vec<u32>,
     /// CPUs on which nobody runs.
     pub idle: CpuSet,
+    /// Hardware threads of a core: 1, or 2 where CPUs 2i and 2i + 1 are one.
+    pub smt: u32,
     /// Whether the CPUs' timers, and the VMs' periods, all begin at the same moment.
     pub in_step: bool,
 }
@@ -167,6 +169,11 @@ impl View {
         let last = self.vcpu(vcpu).last_cpu();
         let free = |cpu: &CpuId| self.idle.contains(cpu.0) && self.may_run(vcpu, *cpu);
         last.filter(free).or_else(|| self.idle.first_common(self.affinity(vcpu)).map(CpuId))
+    }
+
+    /// Those of a set of CPUs of whose core all threads are in it; none where a core has only one.
+    pub fn whole_cores(&self, of: &CpuSet) -> CpuSet {
+        if self.smt == 1 { CpuSet::default() } else { of.pairs(u32::try_from(self.cpus.len()).unwrap_or(0)) }
     }
 
     /// How many are ready that may use a CPU.

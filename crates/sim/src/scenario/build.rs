@@ -77,7 +77,8 @@ fn sharing(host: &HostSpec, names: &Names, scenario: &Scenario) -> Sharing {
         nodes: host.memory_nodes,
         wants: (0..names.vms.len()).map(wants).collect(),
     });
-    Sharing { sibling: (host.smt > 1 && billionths < 1_000_000_000).then_some(billionths), memory }
+    let smt = host.smt > 1;
+    Sharing { smt, sibling: (smt && billionths < 1_000_000_000).then_some(billionths), memory }
 }
 
 fn habits(host: &HostSpec, seed: u64) -> Habits {

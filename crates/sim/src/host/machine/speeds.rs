@@ -24,7 +24,9 @@ const WHOLE: u64 = 1_000_000_000;
 /// What CPUs share.
 #[derive(Debug, Clone, Default)]
 pub struct Sharing {
-    /// The billionths of its speed that a hardware thread keeps beside another, where CPUs 2i and 2i + 1 are a core.
+    /// Whether CPUs 2i and 2i + 1 are a core.
+    pub smt: bool,
+    /// The billionths of its speed that a hardware thread keeps beside another, if it does not keep all.
     pub sibling: Option<u64>,
     /// Their memory.
     pub memory: Option<Memory>,
@@ -177,6 +179,7 @@ fn whole(billionths: u128) -> u64 {
 impl Machine {
     /// Lets its CPUs share cores and memory; before it begins.
     pub fn share(&mut self, sharing: Sharing) {
+        self.view.smt = 1 + u32::from(sharing.smt);
         if sharing.sibling.is_some() || sharing.memory.is_some() {
             self.speeds = Some(Box::new(Speeds::new(sharing, self.view.cpus.len(), self.view.vcpus.len())));
         }

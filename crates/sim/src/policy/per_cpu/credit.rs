@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  wake ─► queue of its CPU ─► an idle CPU is told, or who runs there makes room for who is boosted
-//!  10 ms, each CPU for itself: who runs is boosted no more, counts as active, goes to an idle CPU if others wait here
+//!  10 ms, each CPU for itself: who runs is boosted no more, counts as active, goes to an idle CPU if others wait here,
+//!                              and to an idle core if somebody runs on the other thread of this one
 //!  30 ms, one CPU for all:     credits to who is active; below 0: OVER; above 30 ms: half of them, active no more
 //!  slice over (30 ms)          next of the own queue; if that is OVER or nobody: the first UNDER of another CPU's queue
 //! ```
@@ -11,15 +12,15 @@
 //! than the others' use leaves is dealt with in passing, a balance that fell below zero is made up for, only the own CPU's queue
 //! is looked at when somebody wakes and no CPU is idle, CPUs look round for work once in a millisecond, and weights count for
 //! each virtual CPU that is active since 4.1 (`weights = "per-vcpu"`); the manual, and Xen before, count them for a VM, which
-//! is the default here. Simplified: credits are nanoseconds and not rounded up to tenths of a millisecond; no soft affinity,
-//! nodes or siblings; who yields waits like everybody else; caps are exact (`limit_cpus` per 30 ms).
+//! is the default here. Simplified: credits are nanoseconds and not rounded up to tenths of a millisecond; no soft affinity
+//! and no nodes; who yields waits like everybody else; caps are exact (`limit_cpus` per 30 ms).
 
 use super::Slop;
 use super::caps::Caps;
 use super::credit_books::{Account, CreditKeys, Priority, Seat};
 use super::peers::Peers;
 use super::queues::RunQueues;
-use crate::host::{CpuId, State, VcpuId, View, VmId};
+use crate::host::{CpuId, CpuSet, State, VcpuId, View, VmId};
 use crate::policy::{Pick, Policy, Why};
 use crate::queue::Queue;
 use crate::time::{Span, Time};
@@ -59,6 +60,8 @@ pub struct PerCpuCredit {
     told: u32,
     /// CPUs that should pick anew once this event is done with, if they are idle then.
     later: Vec<CpuId>,
+    /// CPUs that are left, and gone to, once this event is done with, where CPUs are threads of cores.
+    moving: (CpuSet, CpuSet),
 }
 
 impl PerCpuCredit {
@@ -81,6 +84,7 @@ impl PerCpuCredit {
             robbed: 0,
             told: 0,
             later: Vec::new(),
+            moving: Default::default(),
         }
     }
 
@@ -133,16 +137,42 @@ impl PerCpuCredit {
         is_sooner.then_some(it.home)
     }
 
-    /// An idle CPU for somebody who runs where others wait.
+    /// An idle CPU for somebody who runs where others wait. Where CPUs are threads of cores, as in Xen's `csched_cpu_pick` one of
+    /// a core of which nobody uses any thread, if there is one, also for who runs alone on his CPU, but not on his core.
     fn better_place(&self, vcpu: VcpuId, view: &View) -> Option<CpuId> {
         let home = self.accounts[vcpu.index()].home;
         let waits = self.queues.as_ref().is_some_and(|queues| queues.len(home.0) > 0);
-        if !waits || view.idle.is_empty() {
+        if (view.smt == 1 && !waits) || view.idle.is_empty() {
             return None;
         }
         let mut idle = view.idle.clone();
+        if view.smt > 1 {
+            idle.unite(&self.moving.0);
+            idle.subtract(&self.moving.1);
+            if !waits {
+                idle.insert(home.0);
+            }
+        }
+        let mut whole = view.whole_cores(&idle);
+        whole.intersect(view.affinity(vcpu));
         idle.intersect(view.affinity(vcpu));
-        idle.next_after(home.0).map(CpuId)
+        let near = if waits { idle.next_after(home.0)? } else { home.0 };
+        let place = if whole.contains(near) { near } else { whole.next_after(near).unwrap_or(near) };
+        Some(CpuId(place)).filter(|place| *place != home)
+    }
+
+    /// Who runs on `cpu` is to go elsewhere, if there is a better place.
+    fn send(&mut self, running: VcpuId, cpu: CpuId, view: &View, again: &mut Vec<CpuId>) {
+        let Some(place) = self.better_place(running, view) else { return };
+        self.accounts[running.index()].moves = Some(place);
+        again.push(cpu);
+        if view.smt > 1 {
+            // Others whose clock goes at this moment find things as they will be.
+            if self.queues.as_ref().is_some_and(|queues| queues.len(cpu.0) == 0) {
+                self.moving.0.insert(cpu.0);
+            }
+            self.moving.1.insert(place.0);
+        }
     }
 
     /// The clock of one CPU.
@@ -154,11 +184,7 @@ impl PerCpuCredit {
                 it.priority = Priority::Under;
             }
             if it.active {
-                let place = self.better_place(running, view);
-                if place.is_some() {
-                    self.accounts[running.index()].moves = place;
-                    again.push(cpu);
-                }
+                self.send(running, cpu, view, again);
             } else {
                 it.active = true;
                 let vm = view.vm_of(running);
@@ -439,6 +465,7 @@ impl Policy for PerCpuCredit {
 
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
         again.extend(self.later.drain(..).filter(|cpu| view.idle.contains(cpu.0)));
+        self.moving = Default::default();
         while self.clock.next_at().is_some_and(|at| at <= view.now) {
             match self.clock.pop() {
                 Some((_, Clock::Tick(cpu))) => {

@@ -8,10 +8,14 @@
 //! Source: `xen/common/sched/credit2.c` of Xen 4.21 in development, read for what it does. As there, the heaviest in a queue burns
 //! a credit per nanosecond and others faster, by weight for each virtual CPU; who runs goes on until he has no more than the next,
 //! 0.5 ms (and the rate limit of 1 ms) at least and a slice at most; who ran on another CPU of the group must have 0.5 ms more to
-//! be fetched, and gets 50 µs; a queue that is idle fetches nothing by itself. Simplified: no siblings and no soft affinity, a
-//! group is made of CPUs by their numbers, who yields waits like everybody else; caps are exact, for all VMs at the same moment.
+//! be fetched, and gets 50 µs; a queue that is idle fetches nothing by itself; who wakes goes to a core of which nobody uses any
+//! thread, if there is one. Simplified: no soft affinity, a group is made of CPUs by their numbers, who yields waits like everybody
+//! else; caps are exact, for all VMs at the same moment.
+
+mod tickle;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::Slop;
 use super::balance::{Member, exchange};
@@ -19,6 +23,7 @@ use super::caps::Caps;
 use super::credit2_books::{Credit2Account, Group};
 use super::load::Load;
 use super::queues::RunQueues;
+use super::runners::Runners;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};
 use crate::policy::{Pick, Policy, Why};
 use crate::time::{Span, Time};
@@ -42,6 +47,9 @@ const PERIOD: Span = Span::from_millis(10);
 /// Differences of load that are worth a move: where CPUs are left, and where not.
 const WORTH: (f64, f64) = (1.0, 0.125);
 
+/// The order of a queue.
+type Key = (Reverse<i64>, u64);
+
 /// The policy.
 #[derive(Debug, Clone)]
 pub struct Credit2 {
@@ -49,12 +57,16 @@ pub struct Credit2 {
     width: u32,
     accounts: Vec<Credit2Account>,
     groups: Vec<Group>,
-    /// By group, and by the CPU where each ran last: most credit first, then who came first.
-    all: Option<RunQueues<(Reverse<i64>, u64)>>,
-    own: Option<RunQueues<(Reverse<i64>, u64)>>,
+    /// By group: most credit first, then who came first.
+    all: Option<RunQueues<Key>>,
+    /// The same by the CPU where each ran last.
+    own: Vec<BTreeSet<(Key, VcpuId)>>,
     line: u64,
     /// Who has just left each CPU, until that picks.
     left: Vec<Option<VcpuId>>,
+    runners: Runners,
+    /// Idle CPUs that were told of somebody and have not picked yet, where CPUs are threads of cores.
+    told: CpuSet,
     caps: Caps,
     slop: Slop,
     /// CPUs that should pick anew once this event is done with: at any rate, and if they are idle then.
@@ -72,9 +84,11 @@ impl Credit2 {
             accounts: Vec::new(),
             groups: Vec::new(),
             all: None,
-            own: None,
+            own: Vec::new(),
             line: 0,
             left: Vec::new(),
+            runners: Runners::default(),
+            told: CpuSet::default(),
             caps: Caps::default(),
             slop: Slop::new(true),
             later: Vec::new(),
@@ -106,50 +120,28 @@ impl Credit2 {
         (it.credit, it.burnt) = (credit, now);
     }
 
+    /// It has left its CPU.
+    fn stop(&mut self, vcpu: VcpuId, view: &View) {
+        self.burn(vcpu, view.now);
+        if let Some(cpu) = view.vcpu(vcpu).last_cpu() {
+            self.runners.end(cpu, vcpu);
+        }
+    }
+
     fn insert(&mut self, vcpu: VcpuId, view: &View) {
         self.line += 1;
         let it = &self.accounts[vcpu.index()];
         let key = (Reverse(it.credit), self.line);
-        if let (Some(all), Some(own)) = (&mut self.all, &mut self.own) {
-            all.push(it.queue, vcpu, key, view);
-            own.push(it.home.0, vcpu, key, view);
-        }
+        self.all.iter_mut().for_each(|all| all.push(it.queue, vcpu, key, view));
+        self.own[it.home.index()].insert((key, vcpu));
     }
 
     /// Takes it out of its queue, if it waits in one.
     fn remove(&mut self, vcpu: VcpuId, view: &View) -> bool {
-        let queues = self.all.iter_mut().chain(&mut self.own);
-        let mut any = false;
-        for queue in queues.filter(|queue| queue.holds(vcpu)) {
-            queue.remove(vcpu, view);
-            any = true;
-        }
-        any
-    }
-
-    /// A CPU that should pick anew because `vcpu` waits, if any.
-    fn tickle(&self, vcpu: VcpuId, view: &View) -> Option<CpuId> {
-        let it = &self.accounts[vcpu.index()];
-        let mut may = self.groups[it.queue as usize].cpus.clone();
-        may.intersect(view.affinity(vcpu));
-        let mut idle = may.clone();
-        idle.intersect(&view.idle);
-        if idle.contains(it.home.0) {
-            return Some(it.home);
-        }
-        if let Some(cpu) = idle.next_after(it.home.0) {
-            return Some(CpuId(cpu));
-        }
-        let score = |cpu: CpuId| {
-            let running = view.cpus[cpu.index()].running?;
-            let ran = view.now.since(self.accounts[running.index()].began);
-            let more = it.credit.saturating_sub(self.credit(running, view.now));
-            let score = if cpu == it.home { more } else { more - RESIST };
-            (ran > RATE_LIMIT.less(TOLERANCE) && score > 0).then_some((score, Reverse(cpu)))
-        };
-        let at_home = Some(it.home).filter(|home| may.contains(home.0)).and_then(score);
-        let best = at_home.or_else(|| may.iter().map(CpuId).filter_map(score).max());
-        best.map(|(_, Reverse(cpu))| cpu)
+        let Some(all) = self.all.as_mut().filter(|all| all.holds(vcpu)) else { return false };
+        self.own[self.accounts[vcpu.index()].home.index()].remove(&(all.key(vcpu), vcpu));
+        all.remove(vcpu, view);
+        true
     }
 
     /// `vcpu` belongs to a queue from now on; it waits in none.
@@ -204,7 +196,8 @@ impl Credit2 {
         self.rehome(vcpu, queue, view);
         if waits {
             self.insert(vcpu, view);
-            self.later.extend(self.tickle(vcpu, view));
+            let cpu = self.tickle(vcpu, view);
+            self.later.extend(cpu);
         }
     }
 
@@ -233,6 +226,7 @@ impl Credit2 {
             self.remove(vcpu, view);
             self.insert(vcpu, view);
         }
+        self.runners.touch(queue);
     }
 
     /// Looks for the queue whose load differs most from this one's, and makes the difference less.
@@ -283,7 +277,7 @@ impl Credit2 {
                 let it = &self.accounts[vcpu.index()];
                 it.credit > floor && (it.home == cpu || left.is_none() || it.credit >= floor + RESIST)
             };
-            let here = || self.own.as_ref().and_then(|own| own.first(cpu.0));
+            let here = || self.own[cpu.index()].first().map(|(_, vcpu)| *vcpu);
             let found = first.filter(is_worth).or_else(|| here().filter(is_worth));
             let Some(vcpu) = found else { break };
             self.remove(vcpu, view);
@@ -313,7 +307,8 @@ impl Credit2 {
         for vcpu in free {
             self.insert(vcpu, view);
             // Nobody makes room for him: what that one gives back of his limit would free others, and so on.
-            self.idle.extend(self.tickle(vcpu, view));
+            let cpu = self.tickle(vcpu, view);
+            self.idle.extend(cpu);
         }
     }
 }
@@ -339,8 +334,9 @@ impl Policy for Credit2 {
         };
         self.accounts = view.vcpus.iter().map(account).collect();
         self.all = Some(RunQueues::new(self.groups.len(), view, (Reverse(0), 0)));
-        self.own = Some(RunQueues::new(view.cpus.len(), view, (Reverse(0), 0)));
+        self.own = vec![BTreeSet::new(); view.cpus.len()];
         self.left = vec![None; view.cpus.len()];
+        self.runners = Runners::new(view.cpus.len(), self.groups.len(), self.width);
         self.caps = Caps::new(PERIOD, view);
         self.slop = Slop::new(view.in_step);
         self.next = self.caps.first_tick().unwrap_or(Time::NEVER);
@@ -361,7 +357,7 @@ impl Policy for Credit2 {
             self.insert(vcpu, view);
             return self.tickle(vcpu, view);
         }
-        self.burn(vcpu, view.now);
+        self.stop(vcpu, view);
         let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
         if let Some(queue) = self.accounts[vcpu.index()].moves.take() {
@@ -383,9 +379,11 @@ impl Policy for Credit2 {
         }
         let it = &mut self.accounts[vcpu.index()];
         (it.began, it.burnt) = (view.now, view.now);
+        self.runners.take(vcpu);
     }
 
     fn pick(&mut self, cpu: CpuId, view: &View) -> Pick {
+        self.told.remove(cpu.0);
         let left = self.left[cpu.index()].take();
         let left = left.filter(|vcpu| !self.caps.parks(*vcpu, view.vm_of(*vcpu)));
         let next = self.candidate(cpu, left, view);
@@ -415,8 +413,15 @@ impl Policy for Credit2 {
         let span = self.span(vcpu, flying, LEAST.max(rate_limit)) + self.slop.draw();
         if let Some(waits) = waits {
             self.insert(waits, view);
-            self.later.extend(self.tickle(waits, view).filter(|other| *other != cpu));
+            if view.smt > 1 {
+                // It is idle no more.
+                self.told.insert(cpu.0);
+            }
+            let other = self.tickle(waits, view).filter(|other| *other != cpu);
+            self.later.extend(other);
+            self.told.remove(cpu.0);
         }
+        self.runners.begin(cpu, self.accounts[vcpu.index()].began);
         let span = self.caps.grant(vcpu, view.vm_of(vcpu), cpu, span);
         Pick::Run(vcpu, view.now + span)
     }
@@ -433,7 +438,7 @@ impl Policy for Credit2 {
     }
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
-        self.burn(vcpu, view.now);
+        self.stop(vcpu, view);
         self.count(vcpu, -1.0, view.now);
         self.accounts[vcpu.index()].moves = None;
         let free = self.caps.back(vcpu, view.vm_of(vcpu), view);

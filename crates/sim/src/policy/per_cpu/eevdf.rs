@@ -5,6 +5,7 @@
 //!  CPU 0  A 8              ─┐ weight of a VM on a CPU: its weight × virtual CPUs that want to run there / everywhere
 //!  CPU 1  B.0 4  C.0 0.5    ├─ a wake-up goes to an idle CPU, else stays
 //!  CPU 2  B.1 4  C.1 0.5   ─┘ idle: pulls one from the CPU with the highest load; busy: evens out every 16 ms × CPUs
+//!                             core idle: after four times in vain fetches one of two who run on another core
 //! ```
 //! Source: Linux' documentation (scheduler/sched-eevdf.rst, sched-domains.rst, sched-bwc.rst; admin-guide/cgroup-v2.rst), and
 //! Lozi and others, "The Linux scheduler: a decade of wasted cores" (2016), which describes queues, loads of groups and balancing
@@ -12,6 +13,8 @@
 //! in vain doubles the load that may move, are those of 6.6 as they are known; the kernel's source was not compared. Simplified: loads are those of the
 //! moment and do not decay; all CPUs are one domain, as wide as 64 at most for intervals; nobody is cache-hot; who runs is stopped
 //! when his request is done, and not at the next tick. It knows no reservations, as Linux does not.
+
+mod balance;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,17 +29,6 @@ use crate::policy::forest::{Forest, Set};
 use crate::policy::{Pick, Policy, Why};
 use crate::queue::Queue;
 use crate::time::{Span, Time};
-
-/// CPUs even out their loads once per this and CPU of the domain when they are busy.
-const BUSY: Span = Span::from_millis(16);
-/// The same for CPUs that are idle.
-const IDLE: Span = Span::from_millis(1);
-/// A domain counts as so wide at most.
-const WIDEST: u64 = 64;
-/// Loads in per cent of one's own from which on something is moved.
-const WORTH: i128 = 117;
-/// Most that are moved at once.
-const MOST_MOVED: usize = 32;
 
 /// The policy.
 #[derive(Debug, Clone)]
@@ -64,6 +56,10 @@ pub struct PerCpuEevdf {
     slop: Slop,
     /// CPUs that should pick anew once this event is done with, if they are idle then.
     later: Vec<CpuId>,
+    /// When a CPU that has become idle evens out, if that is sooner than was said.
+    sooner: Option<Time>,
+    /// Who was sent to an idle CPU that has not picked yet.
+    sent: Option<VcpuId>,
 }
 
 impl PerCpuEevdf {
@@ -88,6 +84,8 @@ impl PerCpuEevdf {
             clock: Queue::default(),
             slop: Slop::new(true),
             later: Vec::new(),
+            sooner: None,
+            sent: None,
         }
     }
 
@@ -221,6 +219,7 @@ impl PerCpuEevdf {
         }
         self.vcpu_forest.remove(&mut self.groups[id as usize].waiting, vcpu.0);
         self.waiting.iter_mut().for_each(|waiting| waiting.remove(vcpu, view));
+        self.sent = self.sent.filter(|sent| *sent != vcpu);
         self.place(id);
         true
     }
@@ -231,7 +230,7 @@ impl PerCpuEevdf {
             return None;
         }
         let home = self.members[vcpu.index()].home;
-        let idle = if view.idle.contains(home.0) { Some(home) } else { next_idle(vcpu, home, view) };
+        let idle = balance::idle_cpu(vcpu, home, view);
         let comes = if idle.is_some_and(|idle| idle != home) { From::Elsewhere } else { From::Here };
         self.members[vcpu.index()].home = idle.unwrap_or(home);
         self.enqueue(vcpu, comes, view);
@@ -280,90 +279,19 @@ impl PerCpuEevdf {
         self.wait(vcpu, view);
     }
 
-    /// `cpu` has nothing to do and fetches somebody from where the load is highest.
-    fn pull(&mut self, cpu: CpuId, view: &View) -> bool {
-        let waiting = self.waiting.as_ref();
-        let mut found = None;
-        self.busy.walk(self.busiest, &mut |peer| {
-            found = waiting.and_then(|waiting| waiting.first_on(peer, cpu, view));
-            found.is_none()
-        });
-        if let Some(vcpu) = found {
-            self.migrate(vcpu, cpu, view);
-        }
-        found.is_some()
-    }
-
-    /// `cpu` evens out its load and the highest.
-    fn even_out(&mut self, cpu: CpuId, view: &View) {
-        let mut peer = None;
-        self.busy.walk(self.busiest, &mut |other| {
-            peer = (other != cpu.0).then_some(other);
-            peer.is_none()
-        });
-        let Some(peer) = peer else { return };
-        let load = |at: usize| self.cpus[at].sum.weight;
-        let (own, high) = (load(cpu.index()), load(peer as usize));
-        let mean = (0..self.cpus.len()).map(load).sum::<i128>() / self.cpus.len().max(1) as i128;
-        if own >= mean || high * 100 <= own * WORTH {
-            self.cpus[cpu.index()].failed = 0;
-            return;
-        }
-        let (mut surplus, failed) = ((high - mean).min(mean - own), self.cpus[cpu.index()].failed);
-        let (mut left, mut moved) =
-            (self.waiting.as_ref().map_or(0, |waiting| waiting.len(peer)), Vec::new());
-        let all = self.waiting.as_ref().map(|waiting| waiting.all(peer)).unwrap_or_default();
-        for vcpu in all.into_iter().filter(|vcpu| view.may_run(*vcpu, cpu)).take(MOST_MOVED) {
-            let Some(id) = self.members[vcpu.index()].group else { continue };
-            let group = &self.groups[id as usize];
-            let part = group.entity.weight / i128::from(group.count.max(1));
-            if surplus <= 0 || left == 0 {
-                break;
-            }
-            if part >> failed.min(64) > surplus {
-                continue;
-            }
-            (surplus, left) = (surplus - part, left - 1);
-            moved.push(vcpu);
-        }
-        let local = &mut self.cpus[cpu.index()];
-        local.failed = if moved.is_empty() { failed + 1 } else { 0 };
-        if !moved.is_empty() && view.idle.contains(cpu.0) {
-            self.later.push(cpu);
-        }
-        for vcpu in moved {
-            self.migrate(vcpu, cpu, view);
-        }
-    }
-
     fn free(&mut self, free: Vec<VcpuId>, view: &View) {
         for vcpu in free {
             let cpu = self.come(vcpu, view);
             self.later.extend(cpu);
         }
     }
-
-    /// When `cpu` evens out next.
-    fn interval(&mut self, cpu: CpuId, view: &View) -> Span {
-        let each = if view.idle.contains(cpu.0) { IDLE } else { BUSY };
-        Span::from_nanos(each.nanos() * (view.cpus.len() as u64).min(WIDEST)) + self.slop.draw()
-    }
-}
-
-/// An idle CPU for `vcpu`, beginning after `home`.
-fn next_idle(vcpu: VcpuId, home: CpuId, view: &View) -> Option<CpuId> {
-    if view.idle.is_empty() {
-        return None;
-    }
-    let mut idle = view.idle.clone();
-    idle.intersect(view.affinity(vcpu));
-    idle.next_after(home.0).map(CpuId)
 }
 
 impl Policy for PerCpuEevdf {
     fn begin(&mut self, view: &View) {
         let home = super::homes(view);
-        let member = |home| Member { entity: Entity::new(1.0), home, group: None, charged: Time::ZERO };
+        let member =
+            |home| Member { entity: Entity::new(1.0), home, group: None, charged: Time::ZERO, moves: None };
         self.members = home.into_iter().map(member).collect();
         self.cpus = vec![Local::default(); view.cpus.len()];
         self.active_of = vec![0; view.vms.len()];
@@ -376,8 +304,8 @@ impl Policy for PerCpuEevdf {
         let count = view.cpus.len() as u64;
         for cpu in (0..u32::try_from(count).unwrap_or(u32::MAX)).map(CpuId).filter(|_| count > 1) {
             // Not all at once, even where CPUs are in step.
-            let first = BUSY.nanos() * count.min(WIDEST) * (u64::from(cpu.0) + 1) / count;
-            self.clock.push(Time::ZERO + Span::from_nanos(first), cpu);
+            let first = balance::BUSY.nanos() * count.min(balance::WIDEST) * (u64::from(cpu.0) + 1) / count;
+            self.set_clock(cpu, Time::ZERO + Span::from_nanos(first));
         }
     }
 
@@ -387,12 +315,19 @@ impl Policy for PerCpuEevdf {
         }
         let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
         self.free(free, view);
+        let moves = self.members[vcpu.index()].moves.take();
         if self.caps.parks(vcpu, view.vm_of(vcpu)) {
             self.dequeue(vcpu, view);
-        } else {
-            self.wait(vcpu, view);
+            return None;
         }
-        None
+        if let Some(to) = moves {
+            self.dequeue(vcpu, view);
+            self.members[vcpu.index()].home = to;
+            self.enqueue(vcpu, From::Elsewhere, view);
+            self.sent = Some(vcpu);
+        }
+        self.wait(vcpu, view);
+        moves
     }
 
     fn take(&mut self, vcpu: VcpuId, view: &View) {
@@ -408,6 +343,7 @@ impl Policy for PerCpuEevdf {
                 if self.pull(cpu, view) {
                     continue;
                 }
+                self.hasten(cpu, view);
                 return Pick::Idle;
             };
             self.leave(vcpu, view);
@@ -431,6 +367,7 @@ impl Policy for PerCpuEevdf {
 
     fn halted(&mut self, vcpu: VcpuId, view: &View) {
         let free = self.caps.back(vcpu, view.vm_of(vcpu), view);
+        self.members[vcpu.index()].moves = None;
         self.dequeue(vcpu, view);
         self.free(free, view);
     }
@@ -440,11 +377,17 @@ impl Policy for PerCpuEevdf {
     }
 
     fn tick(&mut self, view: &View, again: &mut Vec<CpuId>) -> Option<Time> {
+        let mut is_moved = false;
         while self.clock.next_at().is_some_and(|at| at <= view.now) {
-            if let Some((_, cpu)) = self.clock.pop() {
+            let due = self.clock.pop().filter(|(at, cpu)| self.cpus[cpu.index()].due == *at);
+            if let Some((_, cpu)) = due {
                 self.even_out(cpu, view);
+                // One at a time: the next one sees what has become of it.
+                let from = if is_moved { None } else { self.relieve(cpu, view) };
+                is_moved |= from.is_some();
+                again.extend(from);
                 let next = view.now + self.interval(cpu, view);
-                self.clock.push(next, cpu);
+                self.set_clock(cpu, next);
             }
         }
         if view.now >= self.renewal {
@@ -459,7 +402,7 @@ impl Policy for PerCpuEevdf {
     }
 
     fn extra_tick(&mut self) -> Option<Time> {
-        (!self.later.is_empty()).then_some(Time::ZERO)
+        (!self.later.is_empty()).then_some(Time::ZERO).or(self.sooner.take())
     }
 
     fn reads_all_books(&self) -> bool {

@@ -40,6 +40,8 @@ pub struct EevdfMember {
     pub group: Option<u32>,
     /// While it runs: until when it was charged.
     pub charged: Time,
+    /// Where it is to go when it leaves its CPU.
+    pub moves: Option<CpuId>,
 }
 
 /// A CPU's queue.
@@ -51,4 +53,8 @@ pub struct Local {
     pub sum: Sum,
     /// Times in a row that nothing could be moved although something should.
     pub failed: u32,
+    /// The same of who runs beside another on a core, while this CPU's own is idle.
+    pub failed_core: u32,
+    /// When it evens out next.
+    pub due: Time,
 }

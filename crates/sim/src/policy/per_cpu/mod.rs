@@ -18,13 +18,14 @@ mod eevdf_books;
 mod load;
 mod peers;
 mod queues;
+mod runners;
 
 pub use credit::PerCpuCredit;
 pub use credit_books::CreditKeys;
 pub use credit2::Credit2;
 pub use eevdf::PerCpuEevdf;
 
-use crate::host::{CpuId, Vcpu, View};
+use crate::host::{CpuId, CpuSet, Vcpu, View};
 use crate::random::Stream;
 use crate::time::Span;
 
@@ -45,10 +46,11 @@ impl Slop {
     }
 }
 
-/// Virtual CPUs that are made one after the other begin on one CPU after the other, as far as they may.
+/// Virtual CPUs that are made one after the other begin on one CPU after the other, as far as they may; where CPUs are threads of
+/// cores, on one core after the other first, as Xen's and Linux' placement does by looking for the core with most idle threads.
 fn homes(view: &View) -> Vec<CpuId> {
     let mut next = vec![0; view.affinities.len()];
-    let sets: Vec<Vec<u32>> = view.affinities.iter().map(|set| set.iter().collect()).collect();
+    let sets: Vec<Vec<u32>> = view.affinities.iter().map(|set| one_per_core(set, view)).collect();
     let home = |vcpu: &Vcpu| {
         let (at, set) = (&mut next[vcpu.affinity as usize], &sets[vcpu.affinity as usize]);
         let cpu = set.get(*at).or(set.first());
@@ -56,4 +58,12 @@ fn homes(view: &View) -> Vec<CpuId> {
         CpuId(cpu.copied().unwrap_or(0))
     };
     view.vcpus.iter().map(home).collect()
+}
+
+/// The CPUs of a set, in order: the first thread that it has of each core, then the second.
+fn one_per_core(set: &CpuSet, view: &View) -> Vec<u32> {
+    let is_second = |cpu: &u32| view.smt > 1 && cpu % 2 == 1 && set.contains(cpu - 1);
+    let (second, mut first): (Vec<u32>, Vec<u32>) = set.iter().partition(is_second);
+    first.extend(second);
+    first
 }

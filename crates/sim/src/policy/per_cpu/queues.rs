@@ -5,45 +5,52 @@
 //!  queue 0 ─┬─ may use all CPUs   C.0 B.1 …
 //!           └─ bound to CPU 0     D.0
 //! ```
+//! They are B-trees: who joins a queue of a hundred thousand near its end touches a few nodes, where a binary tree has twenty.
+
+use std::collections::BTreeSet;
 
 use crate::host::{CpuId, VcpuId, View};
-use crate::policy::forest::{Forest, Set};
 
-/// The queues; keys order everybody in one, and no two in it have the same.
+/// What is known of a virtual CPU.
+#[derive(Debug, Clone, Copy)]
+struct Place<K> {
+    key: K,
+    queue: u32,
+    waits: bool,
+}
+
+/// The queues; keys order everybody in one, then their numbers do.
 #[derive(Debug, Clone)]
 pub struct RunQueues<K> {
-    forest: Forest<K>,
+    places: Vec<Place<K>>,
     /// By queue, sets of CPUs and who waits that may use them.
-    waiting: Vec<Vec<(u32, Set)>>,
+    waiting: Vec<Vec<(u32, BTreeSet<(K, VcpuId)>)>>,
     len: Vec<u32>,
-    /// Which queue each stands in.
-    place: Vec<u32>,
 }
 
 impl<K: Ord + Copy> RunQueues<K> {
     /// So many, empty; any key will do.
     pub fn new(queues: usize, view: &View, key: K) -> Self {
         Self {
-            forest: Forest::new(view.vcpus.len(), key, ()),
+            places: vec![Place { key, queue: 0, waits: false }; view.vcpus.len()],
             waiting: vec![Vec::new(); queues],
             len: vec![0; queues],
-            place: vec![0; view.vcpus.len()],
         }
     }
 
     /// Whether it waits in any.
     pub fn holds(&self, vcpu: VcpuId) -> bool {
-        self.forest.holds(vcpu.0)
+        self.places[vcpu.index()].waits
     }
 
     /// The key it has, or had last.
     pub fn key(&self, vcpu: VcpuId) -> K {
-        self.forest.key(vcpu.0)
+        self.places[vcpu.index()].key
     }
 
     /// The queue that it waits in, or waited in last.
     pub fn place(&self, vcpu: VcpuId) -> u32 {
-        self.place[vcpu.index()]
+        self.places[vcpu.index()].queue
     }
 
     /// How many wait in a queue.
@@ -56,52 +63,50 @@ impl<K: Ord + Copy> RunQueues<K> {
         let set = view.vcpu(vcpu).affinity;
         let waiting = &mut self.waiting[queue as usize];
         let at = waiting.iter().position(|(of, _)| *of == set).unwrap_or_else(|| {
-            waiting.push((set, Set::EMPTY));
+            waiting.push((set, BTreeSet::new()));
             waiting.len() - 1
         });
-        self.forest.insert(&mut waiting[at].1, vcpu.0, key, ());
+        waiting[at].1.insert((key, vcpu));
         self.len[queue as usize] += 1;
-        self.place[vcpu.index()] = queue;
+        self.places[vcpu.index()] = Place { key, queue, waits: true };
     }
 
     /// Takes out one that waits.
     pub fn remove(&mut self, vcpu: VcpuId, view: &View) {
-        let (set, queue) = (view.vcpu(vcpu).affinity, self.place(vcpu));
-        let waiting = &mut self.waiting[queue as usize];
+        let set = view.vcpu(vcpu).affinity;
+        let Place { key, queue, waits } = &mut self.places[vcpu.index()];
+        let waiting = &mut self.waiting[*queue as usize];
         let Some(at) = waiting.iter().position(|(of, _)| *of == set) else { return };
-        self.forest.remove(&mut waiting[at].1, vcpu.0);
+        waiting[at].1.remove(&(*key, vcpu));
         if waiting[at].1.is_empty() {
             waiting.swap_remove(at);
         }
-        self.len[queue as usize] -= 1;
+        *waits = false;
+        self.len[*queue as usize] -= 1;
     }
 
     /// Who comes first in a queue.
     pub fn first(&self, queue: u32) -> Option<VcpuId> {
-        self.least(self.waiting[queue as usize].iter())
+        least(self.waiting[queue as usize].iter())
     }
 
     /// The same of those that may use a CPU.
     pub fn first_on(&self, queue: u32, cpu: CpuId, view: &View) -> Option<VcpuId> {
         let waiting = self.waiting[queue as usize].iter();
-        self.least(waiting.filter(|(set, _)| view.affinities[*set as usize].contains(cpu.0)))
-    }
-
-    fn least<'a>(&self, waiting: impl Iterator<Item = &'a (u32, Set)>) -> Option<VcpuId> {
-        let firsts = waiting.filter_map(|(_, set)| set.first());
-        firsts.min_by_key(|vcpu| (self.forest.key(*vcpu), *vcpu)).map(VcpuId)
+        least(waiting.filter(|(set, _)| view.affinities[*set as usize].contains(cpu.0)))
     }
 
     /// Everybody in a queue, in order.
     pub fn all(&self, queue: u32) -> Vec<VcpuId> {
-        let mut all = Vec::new();
-        for (_, set) in &self.waiting[queue as usize] {
-            self.forest.walk(*set, &mut |vcpu| {
-                all.push(VcpuId(vcpu));
-                true
-            });
-        }
-        all.sort_unstable_by_key(|vcpu| (self.key(*vcpu), *vcpu));
-        all
+        let sets = self.waiting[queue as usize].iter();
+        let mut all: Vec<_> = sets.flat_map(|(_, set)| set.iter().copied()).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, vcpu)| vcpu).collect()
     }
+}
+
+fn least<'a, K: Ord + Copy + 'a>(
+    waiting: impl Iterator<Item = &'a (u32, BTreeSet<(K, VcpuId)>)>,
+) -> Option<VcpuId> {
+    waiting.filter_map(|(_, set)| set.first()).min().map(|(_, vcpu)| *vcpu)
 }

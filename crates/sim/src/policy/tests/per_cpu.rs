@@ -149,6 +149,43 @@ fn a_migration_costs_what_it_is_said_to_and_the_books_balance() {
     }
 }
 
+/// Each search of credit2 for whom to take is compared with a look at all CPUs, in `runners.rs`.
+#[test]
+fn credit2_takes_the_cpu_that_a_look_at_all_of_them_finds() {
+    for number in 0..CASES {
+        let kind = if number % 2 == 0 { Kind::Credit2 } else { Kind::Credit2Queues };
+        let mut case = Case::random(kind, 7_000_000 + 10 * number, false);
+        (case.cpus, case.width, case.staggered) = (12, 5, number % 3 > 0);
+        let more = (1..8).flat_map(|more| Case::random(kind, 7_000_000 + 10 * number + more, false).vms);
+        case.vms.extend(more);
+        for (at, vm) in case.vms.iter_mut().enumerate() {
+            vm.weight *= [1.0, 1.7, 16.0][at % 3];
+            // Of some VMs each virtual CPU may use a part of the CPUs.
+            let first = u32::try_from(at % 8).unwrap();
+            vm.places = vec![
+                if at % 4 == 3 { (first..first + 5).collect() } else { (0..12).collect() };
+                vm.places.len()
+            ];
+        }
+        let mut machine = case.machine();
+        run(&mut machine, Span::from_millis(100));
+    }
+    // Who stands in for who spins runs where credit2 did not choose.
+    let compile = "program = \"compile\", work_us = 900000, between_ns = 20000, kernel_ns = 3000, hold_ns = 2000, locks_per_entry = 1, \
+                   hot_share = 1.0";
+    let locks =
+        "locks = { count = 1, kind = \"ticket\", on_long_wait = \"tell-host\", long_wait_cycles = 4096 }";
+    let vms = vm("A", 8, locks, compile)
+        + &vm("B", 8, &format!("weight = 3.0\n{locks}"), compile)
+        + &vm("C", 5, "", NAPS);
+    for help in ["kernel-first", "anyone"] {
+        let text = host(8, "name = \"credit2\"") + &format!("help = \"{help}\"\n{vms}");
+        run(&mut machine(&text), Span::from_millis(300));
+    }
+}
+
+const NAPS: &str = "program = \"io\", work_us = 300, wait_us = 400";
+
 #[test]
 fn a_vm_may_have_a_cost_of_its_own() {
     let vms = vm("A", 1, "migrate_ns = 1000000", ENDLESS) + &vm("B", 2, "", ENDLESS);
