@@ -165,7 +165,7 @@ fn probe(spec: &VmSpec) -> ProbeKind {
         Some(ProgramSpec::Compile { .. }) => ProbeKind::Build,
         Some(ProgramSpec::Io { .. }) => ProbeKind::Disk,
         Some(ProgramSpec::Fixed { .. } | ProgramSpec::Unmap { .. }) => ProbeKind::Cpu,
-        Some(ProgramSpec::Endless) | None => ProbeKind::Share,
+        Some(ProgramSpec::Endless {}) | None => ProbeKind::Share,
     }
 }
 

@@ -76,6 +76,6 @@ fn wants_all(spec: &VmSpec) -> bool {
     let busy = spec
         .threads
         .iter()
-        .filter(|thread| matches!(thread.run, ProgramSpec::Gap { .. } | ProgramSpec::Endless));
+        .filter(|thread| matches!(thread.run, ProgramSpec::Gap { .. } | ProgramSpec::Endless {}));
     busy.map(|thread| thread.count.unwrap_or(spec.vcpus)).sum::<u32>() >= spec.vcpus
 }

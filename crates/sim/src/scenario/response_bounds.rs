@@ -143,7 +143,7 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
             }
             Supply::slots(nanos(*slot_us), &own).map_err(wrong)
         }
-        PolicySpec::Rtds if host.cpus == 1 => {
+        PolicySpec::Rtds {} if host.cpus == 1 => {
             let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
                 return Err("it has no budget".into());
             };
@@ -151,7 +151,7 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
                 .ok_or("budgets that are kept for later may meet, and then do not fit onto the CPU")?;
             Supply::periodic(nanos(period), nanos(budget)).map_err(wrong)
         }
-        PolicySpec::Rtds => Err(NoGuarantee::Global.to_string().into()),
+        PolicySpec::Rtds {} => Err(NoGuarantee::Global.to_string().into()),
         PolicySpec::Deadline { .. } => {
             let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
                 return Err("it has no budget, and gets what the others leave".into());
@@ -170,7 +170,10 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
 const fn is_bound_to_time(policy: &PolicySpec) -> bool {
     matches!(
         policy,
-        PolicySpec::Slots { .. } | PolicySpec::Rtds | PolicySpec::Deadline { .. } | PolicySpec::Table { .. }
+        PolicySpec::Slots { .. }
+            | PolicySpec::Rtds {}
+            | PolicySpec::Deadline { .. }
+            | PolicySpec::Table { .. }
     )
 }
 
