@@ -8,6 +8,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::sweep::ScenarioError;
+use units::Reason;
 
 /// Keys that say which other keys there are.
 const TAGS: [&str; 3] = ["program", "kind", "name"];
@@ -33,6 +34,16 @@ pub(super) fn mistake(text: &str, error: &toml::de::Error) -> (Option<usize>, St
 pub(super) fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {
     let (at, problem) = mistake(text, error);
     ScenarioError { line: at.map(|at| text[..at.min(text.len())].matches('\n').count() + 1), problem }
+}
+
+/// Refuses a path such as `vm.A..weight`.
+pub(super) fn has_no_empty_part(path: &str) -> Result<(), Reason> {
+    if !path.split('.').any(str::is_empty) {
+        return Ok(());
+    }
+    let parts: Vec<&str> = path.split('.').filter(|part| !part.is_empty()).collect();
+    let wanted = if parts.is_empty() { "a path such as vm.A.weight".to_owned() } else { parts.join(".") };
+    Err(format!("a part of the path is empty; wanted {wanted}").into())
 }
 
 /// Where `key` is written in the innermost table that has it and of which an error is told at `span`, and what says which keys
@@ -126,6 +137,19 @@ mod tests {
         assert_eq!(error(&text), (11, "unknown field `nonsense`, expected `work_us`".to_owned()));
     }
 
+    #[test]
+    fn a_path_with_an_empty_part_is_refused() {
+        let problem = "a part of the path is empty; wanted vm.A.weight";
+        for path in ["vm.A..weight", ".vm.A.weight", "vm.A.weight.", "..vm.A.weight", "vm..A.weight"] {
+            let told = cases(HOST, &[(path.to_owned(), Value::Float(2.0))]).unwrap_err().to_string();
+            assert_eq!(told, format!("--set {path}: {problem}"));
+            let (line, told) = error(&format!("{HOST}[sweep]\n\"{path}\" = [2.0]\n"));
+            assert!(line == 14 && told.contains(problem), "{line} {told}");
+        }
+        let told = cases(HOST, &[(String::new(), Value::Float(2.0))]).unwrap_err().to_string();
+        assert!(told.contains("wanted a path such as vm.A.weight"), "{told}");
+    }
+
     /// Whatever table of a scenario it stands in.
     #[test]
     fn an_unknown_key_is_refused_in_every_table() {
@@ -150,7 +174,7 @@ mod tests {
         let mut tried = 0;
         for text in texts {
             let root: Value = Value::Table(text.parse().unwrap());
-            for path in tables(&root, String::new()) {
+            for path in tables(&root, "") {
                 let mut worse = root.clone();
                 let place = path.split('.').filter(|part| !part.is_empty()).fold(
                     &mut worse,
@@ -168,14 +192,13 @@ mod tests {
         assert!(tried > 50, "{tried}");
     }
 
-    fn tables(value: &Value, path: String) -> Vec<String> {
-        let inner = |name: String, value: &Value| {
-            tables(value, if path.is_empty() { name } else { format!("{path}.{name}") })
-        };
+    fn tables(value: &Value, path: &str) -> Vec<String> {
+        let inner =
+            |name: String, value: &Value| tables(value, format!("{path}.{name}").trim_start_matches('.'));
         match value {
             Value::Table(table) => {
                 let deeper = table.iter().flat_map(|(name, value)| inner(name.clone(), value));
-                std::iter::once(path.clone()).chain(deeper).collect()
+                std::iter::once(path.to_owned()).chain(deeper).collect()
             }
             Value::Array(list) => {
                 list.iter().enumerate().flat_map(|(number, value)| inner(number.to_string(), value)).collect()

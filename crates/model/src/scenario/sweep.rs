@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::blame::Blame;
 use super::free::written;
-use super::mistake::{mistake, syntax};
+use super::mistake::{has_no_empty_part, mistake, syntax};
 use super::{Impossible, Scenario, label};
 use units::Reason;
 
@@ -266,6 +266,7 @@ fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
 
 /// Puts `value` at `path`; what the path leads through must be there, its last key need not. A policy may be a name alone.
 pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), Reason> {
+    has_no_empty_part(path)?;
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = root;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
