@@ -261,6 +261,7 @@ fn figures(spec: &NodesSpec, books: &Books, quiet: Span) -> Vec<Figure> {
         unit: *unit,
         better: *better,
         probe: ProbeKind::Mpi,
+        is_exact: None,
         value,
     };
     let mut figures =

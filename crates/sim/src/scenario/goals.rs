@@ -45,6 +45,7 @@ pub(super) fn of(figures: &[Figure], names: &Names, scenario: &Scenario) -> Vec<
         unit: *unit,
         better: *better,
         probe: ProbeKind::Gap,
+        is_exact: None,
         value,
     };
     let wait = waits.max_by(f64::total_cmp).map(|value| figure(&LATENCY_WORST, value));
