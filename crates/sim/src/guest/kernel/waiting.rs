@@ -61,8 +61,7 @@ impl Guest {
         if self.takes_twice(number, lock) {
             return format!("thread {number} waits for lock {lock}, which it holds itself");
         }
-        let on = self.threads.get(number as usize).and_then(|thread| thread.on.get());
-        let why = match on.map(|on| (on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs))) {
+        let why = match self.place_of(number) {
             Some((_, true)) => "is just about to see it".to_owned(),
             Some((on, false)) => format!("has not seen it: its virtual CPU {on} has no CPU"),
             None => "has not seen it: it is on no virtual CPU".to_owned(),
@@ -70,10 +69,15 @@ impl Guest {
         format!("thread {number} was handed lock {lock} and {why}")
     }
 
+    /// The virtual CPU that a thread is on, and whether that runs.
+    fn place_of(&self, number: u32) -> Option<(u32, bool)> {
+        let on = self.threads.get(number as usize).and_then(|thread| thread.on.get())?;
+        Some((on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs)))
+    }
+
     /// Who holds a lock, and whether it gets on.
     fn holder_words(&self, holder: u32) -> String {
-        let on = self.threads.get(holder as usize).and_then(|thread| thread.on.get());
-        match on.map(|on| (on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs))) {
+        match self.place_of(holder) {
             Some((_, true)) => format!("held by thread {holder}, which runs"),
             Some((on, false)) => format!("held by thread {holder}, whose virtual CPU {on} has no CPU"),
             None => format!("held by thread {holder}, which is on no virtual CPU"),
