@@ -68,7 +68,7 @@ pub fn barriers(nodes: u32, by_messages: bool) -> f64 {
     let mut spec = cases.into_iter().next().and_then(|case| case.scenario.nodes).expect("it has nodes");
     spec.count = nodes;
     if !by_messages {
-        spec.barrier = bulkhead::model::scenario::BarrierSpec::Maximum;
+        spec.barrier = bulkhead::model::scenario::BarrierSpec::Maximum {};
     }
     let began = Instant::now();
     let outcome = nodes::run(&spec, None, 1);

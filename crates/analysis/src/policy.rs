@@ -177,6 +177,25 @@ pub fn fits(seen: &[Observation], cpus: f64, cap: Cap) -> Vec<(Candidate, f64)> 
     ranked.into_iter().map(|ranked| (ranked.candidate, ranked.misfit)).collect()
 }
 
+/// The weight of the first instance with which weights divide best what all instances got together, equal ones included; of several
+/// that do, the one nearest to equal. None where no phase has both sides at work.
+pub fn weight(seen: &[Observation]) -> Option<f64> {
+    let both: Vec<Observation> =
+        seen.iter().filter(|phase| phase.first_threads > 0 && phase.other_threads > 0).copied().collect();
+    if both.is_empty() {
+        return None;
+    }
+    let mut steps: Vec<i32> = (-OCTAVES * PER_OCTAVE..=OCTAVES * PER_OCTAVE).collect();
+    steps.sort_by_key(|step| step.abs());
+    let tried = steps.into_iter().map(|step| {
+        let parameter = 2f64.powf(f64::from(step) / f64::from(PER_OCTAVE));
+        let candidate = Candidate { policy: SharingPolicy::Weighted, parameter, per_instance: false };
+        (both.iter().map(|phase| off(candidate, phase)).sum::<f64>(), parameter)
+    });
+    // The first of equal ones.
+    tried.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, parameter)| parameter)
+}
+
 /// A cap as a candidate; how what is below it is shared does not matter where nobody reaches for more.
 fn capped(parameter: f64, both: &[Observation], ranked: &[Ranked], cpus: f64) -> Ranked {
     let per_thread = ranked.iter().position(|one| one.candidate.policy == SharingPolicy::EqualPerThread);
@@ -191,23 +210,25 @@ fn capped(parameter: f64, both: &[Observation], ranked: &[Ranked], cpus: f64) ->
     Ranked { candidate, misfit: off.sum::<f64>() / both.len().max(1) as f64, criterion: f64::NEG_INFINITY }
 }
 
-/// A candidate with how far it is off in each phase: the part of what all instances got together that went to the first.
+/// A candidate with how far it is off in each phase.
 struct Tried {
     candidate: Candidate,
     off: Vec<f64>,
 }
 
-fn tried(both: &[Observation], cpus: f64) -> Vec<Tried> {
-    let off = |candidate: Candidate, phase: &Observation| {
-        let others = f64::from(phase.instances.saturating_sub(1));
-        let together = phase.first + others * phase.other;
-        let part = |first: f64, other: f64| {
-            let sum = first + others * other;
-            if sum > 0.0 { first / sum } else { 0.5 }
-        };
-        let (first, other) = predict(candidate, phase, together);
-        (part(first, other) - part(phase.first, phase.other)).abs()
+/// How far a candidate is off in a phase: the part of what all instances got together that went to the first.
+fn off(candidate: Candidate, phase: &Observation) -> f64 {
+    let others = f64::from(phase.instances.saturating_sub(1));
+    let together = phase.first + others * phase.other;
+    let part = |first: f64, other: f64| {
+        let sum = first + others * other;
+        if sum > 0.0 { first / sum } else { 0.5 }
     };
+    let (first, other) = predict(candidate, phase, together);
+    (part(first, other) - part(phase.first, phase.other)).abs()
+}
+
+fn tried(both: &[Observation], cpus: f64) -> Vec<Tried> {
     let with_off =
         |candidate| Tried { candidate, off: both.iter().map(|phase| off(candidate, phase)).collect() };
     let of = |policy, parameter| Candidate { policy, parameter, per_instance: false };

@@ -195,6 +195,10 @@ pub struct SimulatedFigure {
     pub better: Better,
     /// The probe that measures the same on a real machine.
     pub probe: ProbeKind,
+    /// Of a bound: whether some phase and draw of the tasks and the host as they are written reaches it. False: the worst case may
+    /// be less. None: it is no bound, or an older file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_exact: Option<bool>,
     /// `(replication, value)`.
     pub values: Vec<(u32, f64)>,
 }

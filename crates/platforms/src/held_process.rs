@@ -253,9 +253,9 @@ mod tests {
             let (pid, start) = (child.id(), start_ticks(child.id()).unwrap());
             let find = || HeldProcess::find(pid, start, &boot_id(), folder);
             assert!(find().unwrap().is_some());
-            let mut input = child.stdin.take().unwrap();
+            let (mut input, zeros) = (child.stdin.take().unwrap(), vec![0; 100_000]);
             for _ in 0..2000 {
-                input.write_all(&[0; 100_000]).unwrap();
+                input.write_all(&zeros).unwrap();
             }
             find().unwrap().unwrap().signal(Signal::SIGKILL).unwrap();
             while find().unwrap().is_some() {}

@@ -125,9 +125,9 @@ fn deadlines(out: &mut String, simulation: &Simulation, choice: Choice<'_>, styl
     if more > 0 {
         let _ = writeln!(out, "  and {more} more tasks, which did better: --full");
     }
-    let words = "worst and late by: of all replications; the others: means over them. Bound: proven for every phase and draw; \
-                 none (–) where the notes say why.";
-    out.push_str(&paragraph("  ", words, style.columns()));
+    let words =
+        format!("worst and late by: of all replications; the others: means over them. {}", deadlines::BOUNDS);
+    out.push_str(&paragraph("  ", &words, style.columns()));
     phases(out, simulation, style);
 }
 

@@ -36,6 +36,8 @@ pub fn ascii(text: &str) -> String {
             '→' => out.push_str("->"),
             '×' | '✗' => out.push('x'),
             '─' | '–' | '−' => out.push('-'),
+            '≤' => out.push_str("<="),
+            '≥' => out.push_str(">="),
             '·' => out.push('.'),
             'µ' | 'μ' => out.push('u'),
             '▼' => out.push('v'),
@@ -224,7 +226,10 @@ mod tests {
 
     #[test]
     fn marks_survive_in_ascii() {
-        assert_eq!(ascii("gap ▼ 1.9 × · 12 µs ± 3 % [1…2] ─ é"), "gap v 1.9 x . 12 us ~ 3 % [1..2] - ?");
+        assert_eq!(
+            ascii("gap ▼ 1.9 × · 12 µs ± 3 % [1…2] ─ é ≤ 2 ≥"),
+            "gap v 1.9 x . 12 us ~ 3 % [1..2] - ? <= 2 >="
+        );
     }
 
     proptest! {

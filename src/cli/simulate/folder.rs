@@ -29,6 +29,8 @@ pub(super) use rundir::REPORT_FILE;
 
 const SCENARIO_FILE: &str = "scenario.toml";
 const TRACE_FILE: &str = "trace.json";
+/// How the line begins that says how a scenario was called.
+const CALL: &str = "# bulkhead simulate scenario.toml";
 
 /// A folder that was empty.
 pub(super) struct Folder(PathBuf);
@@ -66,9 +68,19 @@ pub(super) fn contents(
     Ok(contents)
 }
 
-/// A scenario's text with how it was called.
+/// A scenario's text with how it was called, instead of how it was called before if it comes out of such a folder.
 pub(super) fn kept_scenario(text: &str, args: &SimulateArgs) -> String {
-    format!("{}\n{}\n", text.trim_end(), call(args))
+    called(text, &call(args))
+}
+
+fn called(text: &str, call: &str) -> String {
+    let mut own = text.trim_end();
+    while let Some(before) =
+        own.rfind('\n').map(|at| own.split_at(at)).filter(|(_, last)| last.trim_start().starts_with(CALL))
+    {
+        own = before.0.trim_end();
+    }
+    format!("{own}\n{call}\n")
 }
 
 impl Folder {
@@ -112,7 +124,7 @@ fn write(dir: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
 
 /// How it was called, so that it can be called so again.
 fn call(args: &SimulateArgs) -> String {
-    let mut words = vec!["# bulkhead simulate scenario.toml".to_owned()];
+    let mut words = vec![CALL.to_owned()];
     words.extend(
         args.set
             .iter()
@@ -122,4 +134,21 @@ fn call(args: &SimulateArgs) -> String {
     words.extend(args.replications.map(|count| format!("--replications {count}")));
     words.extend(args.no_sensitivity.then(|| "--no-sensitivity".to_owned()));
     words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scenario_that_was_kept_is_kept_as_it_is() {
+        let text = "name = \"x\"\n# mine\n\n";
+        let once = called(text, CALL);
+        assert_eq!(once, format!("name = \"x\"\n# mine\n{CALL}\n"));
+        assert_eq!(called(&once, CALL), once);
+        // Only how it was called last is kept, also of one to which a line was added each time.
+        let set = format!("{CALL} --set 'host.cpus=2'");
+        assert_eq!(called(&format!("{once}{CALL}\n\n{set}\n"), CALL), once);
+        assert_eq!(called(&called(text, &set), &set), called(text, &set));
+    }
 }

@@ -34,7 +34,8 @@ impl Blame<'_> {
     /// The error for what is wrong at `path`, whose lists are numbered.
     pub fn at(&self, path: &str, problem: &str) -> ScenarioError {
         let (number, label) = self.case;
-        let setting = self.settings.keys().filter(|key| touches(&numbered(self.root, key), path));
+        let is_it = |key: &&String| key.as_str() == path || touches(&numbered(self.root, key), path);
+        let setting = self.settings.keys().filter(is_it);
         let setting = setting.max_by_key(|key| key.len());
         let is_override = |key: &String| self.overrides.iter().any(|(overridden, _)| overridden == key);
         // What no case has put in is wrong in all of them, unless it is only wrong beside what one has.

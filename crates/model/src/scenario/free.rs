@@ -118,7 +118,7 @@ impl Scenario {
             ["vm", _, "locks", _] => own(&has_locks),
             ["vm", _, "interrupts", _] => own(&VmSpec::shoots_down),
             ["vm", _, "turn_us"] => own(&shares_vcpus),
-            ["nodes", "together"] => nodes.is_some_and(|nodes| nodes.noise != NoiseSpec::None),
+            ["nodes", "together"] => nodes.is_some_and(|nodes| nodes.noise != NoiseSpec::None {}),
             ["memory", "shared_share"] => memory.is_some_and(|memory| memory.workers == WorkersSpec::Threads),
             _ => true,
         }

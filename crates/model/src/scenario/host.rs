@@ -199,7 +199,7 @@ pub enum PolicySpec {
     },
     /// A scheduler like Xen's RTDS: every virtual CPU has a budget per period, the earliest deadline runs. `budget_us` and
     /// `period_us` stand at the VMs.
-    Rtds,
+    Rtds {},
     /// A table of cells per CPU, over and over, as in ARINC 653 and Tableau: written down, or planned from `reserved_cpus` and
     /// `latency_us` of the VMs.
     Table {
@@ -251,7 +251,7 @@ impl PolicySpec {
             Self::Slots { .. } => "slots",
             Self::Credit { .. } => "credit",
             Self::Credit2 { .. } => "credit2",
-            Self::Rtds => "rtds",
+            Self::Rtds {} => "rtds",
             Self::Table { .. } => "table",
             Self::Deadline { .. } => "deadline",
             Self::Eevdf { .. } => "eevdf",
@@ -330,7 +330,7 @@ impl VmSpec {
     /// Whether it has a period of its own that can begin at another moment than others'.
     pub fn has_period(&self, policy: &PolicySpec) -> bool {
         match policy {
-            PolicySpec::Rtds => true,
+            PolicySpec::Rtds {} => true,
             PolicySpec::EqualPerVm { .. }
             | PolicySpec::Proportional { .. }
             | PolicySpec::PerThread { .. }
@@ -439,7 +439,7 @@ fn check_policy(policy: &PolicySpec, vms: &[VmSpec]) -> Result<(), Impossible> {
         PolicySpec::Table { second_level_us, .. } => {
             bounded("host.policy.second_level_us".into(), second_level_us.get(), 0, HOUR_US)
         }
-        PolicySpec::Rtds => Ok(()),
+        PolicySpec::Rtds {} => Ok(()),
     }
 }
 

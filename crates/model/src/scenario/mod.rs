@@ -16,6 +16,7 @@ mod host;
 pub mod label;
 mod locks;
 mod memory;
+mod mistake;
 mod nodes;
 mod planner;
 mod program;

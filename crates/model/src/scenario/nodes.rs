@@ -31,7 +31,7 @@ pub struct NodesSpec {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum BarrierSpec {
     /// It ends when the last node has come; messages cost nothing.
-    Maximum,
+    Maximum {},
     /// Dissemination: in round k everybody sends to who is 2^k further; costs after `LogGp`.
     Dissemination(LogGp),
     /// A binary tree up and down; costs after `LogGp`.
@@ -61,7 +61,7 @@ pub struct LogGp {
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum NoiseSpec {
     /// Nothing.
-    None,
+    None {},
     /// Each step takes longer by an exponential time.
     Exponential {
         /// Its mean.
@@ -141,7 +141,7 @@ impl NodesSpec {
             NoiseSpec::Trace { file, .. } if file.is_empty() => {
                 Err(Impossible::new(path("noise.file"), "wanted the name of a file or a run directory"))
             }
-            NoiseSpec::None | NoiseSpec::Trace { .. } => Ok(()),
+            NoiseSpec::None {} | NoiseSpec::Trace { .. } => Ok(()),
         }
     }
 }

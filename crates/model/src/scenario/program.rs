@@ -41,7 +41,7 @@ const fn is_none(number: &u64) -> bool {
 #[serde(tag = "program", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum ProgramSpec {
     /// A loop without an end.
-    Endless,
+    Endless {},
     /// So much work, then the end.
     Fixed {
         /// CPU time.
@@ -189,7 +189,7 @@ impl ThreadSpec {
         };
         let count = |key: &str, value: u32| bounded(path(&format!("run.{key}")), value.into(), 1, 10_000_000);
         match &self.run {
-            ProgramSpec::Endless => Ok(()),
+            ProgramSpec::Endless {} => Ok(()),
             ProgramSpec::Fixed { work_us } => time("work_us", *work_us, 1),
             ProgramSpec::Fwq { work_us, samples, jitter_us } => {
                 time("work_us", *work_us, 1)?;

@@ -158,7 +158,10 @@ fn check_keys(number: usize, vm: &VmSpec, policy: &PolicySpec) -> Result<(), Imp
     let shares_rest = matches!(policy, PolicySpec::Deadline { .. }) && vm.budget_us.is_none();
     let has_limits = !matches!(
         policy,
-        PolicySpec::Slots { .. } | PolicySpec::Rtds | PolicySpec::Deadline { .. } | PolicySpec::Table { .. }
+        PolicySpec::Slots { .. }
+            | PolicySpec::Rtds {}
+            | PolicySpec::Deadline { .. }
+            | PolicySpec::Table { .. }
     );
     let has_weights = has_limits || shares_rest;
     let refused = |key: &str, others: &str| {

@@ -9,7 +9,7 @@ pub(super) fn check(number: usize, vm: &VmSpec, host: &HostSpec) -> Result<(), I
     check_phase(number, vm, host)?;
     let path = |key: &str| format!("vm.{number}.{key}");
     let (is_rtds, is_deadline) =
-        (host.policy == PolicySpec::Rtds, matches!(host.policy, PolicySpec::Deadline { .. }));
+        (host.policy == PolicySpec::Rtds {}, matches!(host.policy, PolicySpec::Deadline { .. }));
     let is_table = matches!(host.policy, PolicySpec::Table { .. });
     if (vm.latency_us.is_some() || vm.capped) && !is_table {
         return Err(Impossible::new(

@@ -12,6 +12,7 @@ use toml::{Table, Value};
 
 use super::blame::Blame;
 use super::free::written;
+use super::mistake::{has_no_empty_part, mistake, syntax};
 use super::{Impossible, Scenario, label};
 use units::Reason;
 
@@ -186,9 +187,9 @@ fn case(
         toml::to_string(&root).map_err(|error| ScenarioError { line: None, problem: error.to_string() })?
     };
     let scenario: Scenario = toml::from_str(&whole).map_err(|error| {
-        let told = syntax(&whole, &error);
-        let place = error.span().filter(|_| !is_plain);
-        place.map_or_else(|| told.clone(), |span| blame.at_byte(&whole, span.start, &told.problem))
+        let (at, problem) = mistake(&whole, &error);
+        at.filter(|_| !is_plain)
+            .map_or_else(|| syntax(&whole, &error), |at| blame.at_byte(&whole, at, &problem))
     })?;
     scenario.check().map_err(|Impossible { path, problem }| blame.at(&path, &problem))?;
     Ok(Case { label: String::new(), settings, scenario, written: written(&root) })
@@ -265,6 +266,7 @@ fn combinations(sweep: &[(String, Vec<Value>)]) -> Vec<Vec<(String, Value)>> {
 
 /// Puts `value` at `path`; what the path leads through must be there, its last key need not. A policy may be a name alone.
 pub(super) fn put(root: &mut Value, path: &str, value: Value) -> Result<(), Reason> {
+    has_no_empty_part(path)?;
     let (parents, last) = path.rsplit_once('.').unwrap_or(("", path));
     let mut place = root;
     for part in parents.split('.').filter(|part| !part.is_empty()) {
@@ -299,11 +301,6 @@ fn step<'a>(place: &'a mut Value, part: &str) -> Option<&'a mut Value> {
         }
         _ => None,
     }
-}
-
-fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {
-    let line = error.span().map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-    ScenarioError { line, problem: error.message().trim().replace('\n', "; ") }
 }
 
 /// The line on which the value at `path` is written, or the nearest part of the path that is.

@@ -182,7 +182,7 @@ fn cases(simulation: &Simulation) -> Markup {
     html! {
         @if !tasks.is_empty() {
             p { "Times from the arrival of a job to its end. Worst and late by: of all replications; the others: means over them. "
-                "Bound: proven for every phase and draw; none where the notes say why." }
+                (deadlines::BOUNDS) }
             (scrolling("Deadlines", &plain_table(&[&["Case", "Task"][..], &deadlines::HEAD].concat(), &tasks)))
         }
         @if !simulation.phases.is_empty() {

@@ -188,6 +188,7 @@ mod tests {
             unit,
             better: Better::Lower,
             probe: ProbeKind::Wakeup,
+            is_exact: None,
             values: (0..).zip(values.iter().copied()).collect(),
         }
     }

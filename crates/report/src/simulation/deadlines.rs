@@ -22,6 +22,10 @@ pub(crate) struct Row<'a> {
     outcome: &'a CaseOutcome,
 }
 
+/// What is said of the bounds below the rows.
+pub(crate) const BOUNDS: &str = "Bound: proven for every phase and draw; exact, so that one of them reaches it, unless it has a ≤: then the \
+                                 worst case may be less. None (–) where the notes say why.";
+
 /// What the columns of a row are.
 pub(crate) const HEAD: [&str; 7] = ["deadline", "bound", "worst", "99.9 %", "99 %", "late by", "missed"];
 
@@ -57,6 +61,13 @@ impl Row<'_> {
         self.figure(what).map_or_else(|| "–".to_owned(), |figure| value_text(figure.unit, self.worst(what)))
     }
 
+    /// The bound, with a sign where the worst case may be less.
+    fn bound_text(&self) -> String {
+        let bound = self.worst_text("response_bound_ns");
+        let is_exact = self.figure("response_bound_ns").and_then(|figure| figure.is_exact);
+        if is_exact == Some(false) { format!("≤ {bound}") } else { bound }
+    }
+
     /// Whether a job was late.
     pub(crate) fn is_missed(&self) -> bool {
         self.worst("missed_share") > 0.0
@@ -87,7 +98,7 @@ impl Row<'_> {
         };
         [
             self.worst_text("deadline_ns"),
-            self.worst_text("response_bound_ns"),
+            self.bound_text(),
             self.worst_text("response_max_ns"),
             mean("response_p99_9_ns"),
             mean("response_p99_ns"),
@@ -152,4 +163,41 @@ pub(super) fn phase_table(simulation: &Simulation, most: usize) -> TextTable {
         table.rows.push(std::iter::once(label).chain(cells).collect());
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::{Choice, text};
+    use crate::terminal::Style;
+    use crate::text::ascii;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_bound_that_may_not_be_reached_has_a_sign_and_it_is_said_what_that_means() {
+        let of = |id: &str, ms: f64, is_exact: Value| {
+            let mut figure = json!({ "id": id, "title": id, "unit": "nanoseconds", "better": "lower", "probe": "wakeup",
+                                     "values": [[0, ms * 1e6]] });
+            figure["is_exact"] = is_exact;
+            figure
+        };
+        let shown = |is_exact: Value| {
+            let figures = [
+                of("vm.A.thread.0.deadline_ns", 20.0, Value::Null),
+                of("vm.A.thread.0.response_bound_ns", 13.0, is_exact),
+            ];
+            let case = json!({ "label": "x", "settings": {}, "figures": figures, "events": 1 });
+            let simulation: Simulation = serde_json::from_value(json!({ "scenario": "x", "about": "", "seed": 1, "replications": 1,
+                                                                        "cases": [case], "published": [], "assumptions": [] }))
+                .unwrap();
+            text(&simulation, Choice::DEFAULT, Style { width: 100, colour: false })
+        };
+        let (exact, upper, unknown) = (shown(true.into()), shown(false.into()), shown(Value::Null));
+        assert!(exact.contains(" 13 ms") && !exact.contains("≤ 13 ms"), "{exact}");
+        assert!(upper.contains("≤ 13 ms") && ascii(&upper).contains("<= 13 ms"), "{upper}");
+        let words = upper.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains(BOUNDS), "{upper}");
+        // Of an older file nothing is known.
+        assert_eq!(unknown, exact);
+    }
 }

@@ -6,11 +6,12 @@ use model::policy::SharingPolicy;
 use probes::detail::SharePhase;
 use probes::share::metrics::Observation;
 use units::metric::saturate;
-use units::{Micros, Nanos};
+use units::{Micros, Nanos, three_digits};
 
 use super::load;
 use super::measured::{Measured, Phase, typical_away};
 use super::shares::{self, Shares};
+use super::within;
 
 /// Quanta that are tried, as fractions of the longest plausible one, a quarter of an octave apart.
 const QUANTA: u32 = 28;
@@ -40,9 +41,9 @@ pub(super) fn means(phases: &[&Phase]) -> Vec<Observation> {
 pub(super) fn learn(measured: &Measured, rest: &[&Phase], seed: u64) -> Option<Model> {
     let cpus = f64::from(measured.cpus);
     let rounds: Vec<Observation> = rest.iter().flat_map(|phase| &phase.rounds).copied().collect();
-    let shares = shares::fit(&means(rest), cpus, shares::cap(&rounds, cpus))?;
+    let (shares, taken) = shared(measured, rest, &rounds, seed)?;
     let named = name(&rounds, cpus);
-    let doubt = named.doubt.or_else(|| {
+    let doubt = taken.or(named.doubt).or_else(|| {
         let by_rounds = named.candidate.filter(|named| named.policy != shares.candidate.policy)?;
         Some(format!("round by round it looks like \"{}\"", words(by_rounds.policy)))
     });
@@ -59,6 +60,27 @@ pub(super) fn learn(measured: &Measured, rest: &[&Phase], seed: u64) -> Option<M
         rest.iter().map(|phase| (phase.seen.other_threads > 0, &phase.all)).collect();
     model.switch = switch_cost(&all, model.quantum);
     Some(model)
+}
+
+/// How the CPUs are divided; where nobody is preferred because the draws do not exclude it, why.
+pub(super) fn shared(
+    measured: &Measured,
+    rest: &[&Phase],
+    rounds: &[Observation],
+    seed: u64,
+) -> Option<(Shares, Option<String>)> {
+    let cpus = f64::from(measured.cpus);
+    let best = shares::fit(&means(rest), cpus, shares::cap(rounds, cpus))?;
+    let drawn = within::draws(measured, rest, seed).map(|(_, loads)| loads);
+    if best.candidate.policy != SharingPolicy::Weighted || shares::excludes_equality(drawn) {
+        return Some((best, None));
+    }
+    let equal = shares::fit_equal(&means(rest), cpus)?;
+    let weight = three_digits(best.candidate.parameter);
+    let why = format!(
+        "a weight of {weight} fits better, but rounds and loads drawn anew do not exclude equal ones"
+    );
+    Some((equal, Some(why)))
 }
 
 /// The load with most time away, of those in which both sides work.

@@ -61,7 +61,7 @@ pub(super) fn vms(measured: &Measured, model: &Model, seen: &Observation) -> Vec
         let mut rest = instance("rest", 1, measured.cpus, measured.cpus);
         rest.weight = rest_weight(measured, model).clamp(WEIGHTS.0, WEIGHTS.1);
         rest.limit_cpus = (others.most_cpus < f64::from(measured.cpus)).then_some(others.most_cpus);
-        rest.threads.iter_mut().for_each(|thread| thread.run = ProgramSpec::Endless);
+        rest.threads.iter_mut().for_each(|thread| thread.run = ProgramSpec::Endless {});
         vms.push(rest);
     }
     vms

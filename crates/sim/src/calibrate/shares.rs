@@ -4,11 +4,17 @@
 //! takes its share like one more instance, of a weight and of so many CPUs at most. Both are fitted to the sums of all loads by
 //! least absolute deviations of their logarithms, on a grid that is refined around its best point. A constant loss is a heavy
 //! one that wants little; a host full of other groups is one that wants all.
+//!
+//! Unequal weights are claimed only where the draws exclude equal ones ([`excludes_equality`]): of loads that scatter, some weight always fits
+//! better than none. Where they do not, the best policy that prefers nobody is taken.
+
+use std::cmp::Ordering;
 
 use analysis::cap::{Cap, look, proven};
-use analysis::policy::{Candidate, Others, fits, predict_beside};
+use analysis::policy::{Candidate, Others, fits, predict_beside, weight};
 use model::policy::SharingPolicy;
 use probes::share::metrics::Observation;
+use stats::interval::quantile_of_sorted;
 
 /// Weights that are tried are half octaves between these.
 const HALF_OCTAVES: (i32, i32) = (-6, 18);
@@ -18,6 +24,9 @@ const WANTED_STEPS: u32 = 20;
 const SMALLEST: f64 = 1.0 / 64.0;
 /// Others that explain no more than this of the sums, on average, are none.
 const LEAST_EXPLAINED: f64 = 0.004;
+
+/// What lies beyond each end of an interval.
+const TAIL: f64 = 0.025;
 
 /// What was found of a platform's sharing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,6 +39,8 @@ pub(super) struct Shares {
     pub next_best: Option<Candidate>,
     /// Other work on the host.
     pub others: Others,
+    /// Whether nobody is preferred because the draws do not exclude it, though a weight fits better.
+    pub is_taken_for_equal: bool,
 }
 
 impl Shares {
@@ -46,17 +57,47 @@ pub(super) fn cap(rounds: &[Observation], cpus: f64) -> Cap {
 
 /// The fit to the means of loads; `cap` is what is known of a cap.
 pub(super) fn fit(means: &[Observation], cpus: f64, cap: Cap) -> Option<Shares> {
-    fit_from(means, cpus, cap, None)
+    fit_from(means, cpus, cap, (None, false))
 }
 
-fn fit_from(means: &[Observation], cpus: f64, cap: Cap, near: Option<Others>) -> Option<Shares> {
-    let mut all = fits(means, cpus, cap).into_iter();
+/// The fit in which nobody is preferred.
+pub(super) fn fit_equal(means: &[Observation], cpus: f64) -> Option<Shares> {
+    fit_from(means, cpus, Cap::Above(cpus), (None, true))
+}
+
+fn fit_from(
+    means: &[Observation],
+    cpus: f64,
+    cap: Cap,
+    (near, is_taken_for_equal): (Option<Others>, bool),
+) -> Option<Shares> {
+    let is_allowed = |one: &(Candidate, f64)| !is_taken_for_equal || favours(one.0) == Ordering::Equal;
+    let mut all = fits(means, cpus, cap).into_iter().filter(is_allowed);
     let (candidate, misfit) = all.next()?;
     let next_best = all.map(|(next, _)| next).find(|next| next.policy != candidate.policy);
-    Some(Shares { candidate, misfit, next_best, others: others(candidate, means, cpus, near) })
+    let others = others(candidate, means, cpus, near);
+    Some(Shares { candidate, misfit, next_best, others, is_taken_for_equal })
 }
 
-/// The fit to loads that are drawn anew; whether there is a cap has been decided before.
+/// Whether a policy prefers the first instance to another one.
+pub(super) fn favours(candidate: Candidate) -> Ordering {
+    match candidate.policy {
+        SharingPolicy::Weighted => candidate.parameter.total_cmp(&1.0),
+        SharingPolicy::Reserved => Ordering::Greater,
+        _ => Ordering::Equal,
+    }
+}
+
+/// Whether the interval of the weight over loads that are drawn anew excludes that weights are equal; whatever policy fits best in a draw,
+/// and with weights near to equal, which no policy has.
+pub(super) fn excludes_equality(drawn: impl Iterator<Item = Vec<Observation>>) -> bool {
+    let mut weights: Vec<f64> = drawn.filter_map(|loads| weight(&loads)).collect();
+    weights.sort_by(f64::total_cmp);
+    let at = |q: f64| quantile_of_sorted(&weights, q);
+    !weights.is_empty() && (at(TAIL) > 1.0 || at(1.0 - TAIL) < 1.0)
+}
+
+/// The fit to loads that are drawn anew; whether there is a cap, and whether anybody is preferred, has been decided before.
 pub(super) fn fit_again(means: &[Observation], cpus: f64, known: &Shares) -> Option<Shares> {
     let cap = match known.candidate.policy {
         SharingPolicy::Capped => match look(means, cpus) {
@@ -65,7 +106,7 @@ pub(super) fn fit_again(means: &[Observation], cpus: f64, known: &Shares) -> Opt
         },
         _ => Cap::Above(cpus),
     };
-    fit_from(means, cpus, cap, Some(known.others))
+    fit_from(means, cpus, cap, (Some(known.others), known.is_taken_for_equal))
 }
 
 fn together(seen: &Observation, (first, other): (f64, f64)) -> f64 {

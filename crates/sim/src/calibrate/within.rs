@@ -134,14 +134,12 @@ pub(super) struct Parameters {
 /// Fits everything again to rounds and loads that are drawn anew.
 pub(super) fn parameters(measured: &Measured, model: &Model, rest: &[&Phase], seed: u64) -> Parameters {
     let cpus = f64::from(measured.cpus);
-    let rounds = measured.rounds();
-    let has_lengths = rounds >= LEAST_ROUNDS;
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ rest.len() as u64);
+    let has_lengths = measured.rounds() >= LEAST_ROUNDS;
     let (mut fits, mut lengths) = (Vec::new(), Lengths::default());
-    for _ in 0..DRAWN {
-        let numbers: Vec<usize> = (0..rounds).map(|_| random.random_range(0..rounds)).collect();
-        let drawn = drawn_loads(rest, &numbers, &mut random);
-        fits.extend(shares::fit_again(&drawn, cpus, &model.shares));
+    // What the draws say of the policy is said whatever was made of it.
+    let known = Shares { is_taken_for_equal: false, ..model.shares };
+    for (numbers, drawn) in draws(measured, rest, seed) {
+        fits.extend(shares::fit_again(&drawn, cpus, &known));
         if has_lengths {
             lengths.draw(measured, model, rest, &numbers);
         }
@@ -168,6 +166,21 @@ pub(super) fn parameters(measured: &Measured, model: &Model, rest: &[&Phase], se
         turn_us: ends(lengths.turn, model.turn.as_f64()),
         switch_ns: ends(lengths.switch, model.switch.as_f64()),
     }
+}
+
+/// Rounds drawn anew by their numbers, and the loads of each draw.
+pub(super) fn draws<'a>(
+    measured: &Measured,
+    rest: &'a [&Phase],
+    seed: u64,
+) -> impl Iterator<Item = (Vec<usize>, Vec<Observation>)> + 'a {
+    let rounds = measured.rounds();
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ rest.len() as u64);
+    (0..DRAWN).map(move |_| {
+        let numbers: Vec<usize> = (0..rounds).map(|_| random.random_range(0..rounds)).collect();
+        let drawn = drawn_loads(rest, &numbers, &mut random);
+        (numbers, drawn)
+    })
 }
 
 /// What was drawn of lengths. A stretch away is as many turns of others as there are others, so its length goes with theirs.

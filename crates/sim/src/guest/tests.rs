@@ -337,9 +337,23 @@ fn a_deadlock_is_told_as_one() {
             let (stopped, machine, _) = World::dedicated(kind, threads.clone()).run(1);
             assert_eq!(stopped, Stopped::Deadlock, "{threads:?}");
             let told = machine.guests()[0].waiting();
-            assert!(told.iter().any(|told| told.contains("spins for lock")), "{told:?}");
+            let is_told =
+                |told: &String| told.contains("spins for lock") || told.contains("which it holds itself");
+            assert!(told.iter().any(is_told), "{told:?}");
         }
     }
+    // Of who waits for himself it says so, and of nobody else.
+    let twice = vec![vec![Op::Work(micros(5))], vec![Op::Acquire(b), Op::Kernel(micros(9)), Op::Acquire(b)]];
+    for kind in [LockKind::Ticket, LockKind::TestAndSet, LockKind::PvQueued(micros(3)), LockKind::Mutex] {
+        let (stopped, machine, _) = World::dedicated(kind, twice.clone()).run(1);
+        assert_eq!(stopped, Stopped::Deadlock);
+        let guest = &machine.guests()[0];
+        assert_eq!(guest.waits_for_itself(), Some((1, b)), "{kind:?}");
+        let told = guest.waiting().remove(0);
+        assert!(told.starts_with("thread 1 waits for lock 1, which it holds itself; since"), "{told}");
+    }
+    let (_, machine, _) = World::dedicated(LockKind::Ticket, vec![crossed(a, b), crossed(b, a)]).run(1);
+    assert_eq!(machine.guests()[0].waits_for_itself(), None);
     // In the same order there is none.
     let (stopped, ..) = World::dedicated(LockKind::Ticket, vec![crossed(a, b), crossed(a, b)]).run(1);
     assert_eq!(stopped, Stopped::Done);

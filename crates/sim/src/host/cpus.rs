@@ -86,6 +86,7 @@ impl CpuSet {
     }
 
     /// Those of 2i and 2i + 1 that are both in it, of so many CPUs: the last one needs no other if it has none.
+    #[must_use]
     pub fn pairs(&self, cpus: u32) -> Self {
         const EVEN: u64 = u64::MAX / 3;
         let both = |word: &u64| {

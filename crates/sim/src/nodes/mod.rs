@@ -57,7 +57,7 @@ pub fn run_within(
 ) -> Replication {
     let is_tree = matches!(spec.barrier, BarrierSpec::Tree(_));
     let messages = match spec.barrier {
-        BarrierSpec::Maximum => 0,
+        BarrierSpec::Maximum {} => 0,
         _ => barrier::messages(spec.count, is_tree),
     };
     let each = messages.saturating_add(spec.count.into());
@@ -67,8 +67,8 @@ pub fn run_within(
         Err(trouble) => return Replication { trouble: Some(trouble.into()), ..Replication::default() },
     };
     let books = match (&spec.barrier, &noise) {
-        (BarrierSpec::Maximum, Noise::Drawn(drawn)) => program.maximum_drawn(drawn),
-        (BarrierSpec::Maximum, Noise::Interruptions(noise)) => program.maximum_interrupted(noise),
+        (BarrierSpec::Maximum {}, Noise::Drawn(drawn)) => program.maximum_drawn(drawn),
+        (BarrierSpec::Maximum {}, Noise::Interruptions(noise)) => program.maximum_interrupted(noise),
         (_, Noise::Drawn(drawn)) => program.messages(Some(drawn), &Quiet, None),
         (_, Noise::Interruptions(noise)) => program.messages(None, noise, Some(noise)),
     };
@@ -172,7 +172,7 @@ impl Program<'_> {
         let (costs, is_tree) = match &spec.barrier {
             BarrierSpec::Dissemination(costs) => (Costs::of(costs), false),
             BarrierSpec::Tree(costs) => (Costs::of(costs), true),
-            BarrierSpec::Maximum => return Books::new(Time::ZERO, spec.count, bounds.limits),
+            BarrierSpec::Maximum {} => return Books::new(Time::ZERO, spec.count, bounds.limits),
         };
         let work = micros(spec.work_us);
         let begin = Time::ZERO + noise.map_or(Span::ZERO, Interruptions::round);
@@ -206,7 +206,7 @@ impl Program<'_> {
     fn quiet(&self, steps: u32) -> Span {
         let work = micros(self.spec.work_us);
         match &self.spec.barrier {
-            BarrierSpec::Maximum => Span::from_nanos(work.nanos().saturating_mul(steps.into())),
+            BarrierSpec::Maximum {} => Span::from_nanos(work.nanos().saturating_mul(steps.into())),
             BarrierSpec::Dissemination(costs) => {
                 let (mut node, costs) = (Node::new(Time::ZERO, Place::NOWHERE), Costs::of(costs));
                 for _ in 0..steps {
@@ -217,7 +217,7 @@ impl Program<'_> {
             }
             BarrierSpec::Tree(_) => {
                 // Nodes leave a tree one after the other, so the steps have to be made.
-                let spec = NodesSpec { noise: NoiseSpec::None, steps, ..self.spec.clone() };
+                let spec = NodesSpec { noise: NoiseSpec::None {}, steps, ..self.spec.clone() };
                 let program =
                     Program { spec: &spec, bounds: Bounds { steps, ..self.bounds }, seed: self.seed };
                 program.messages(None, &Quiet, None).whole()
@@ -261,6 +261,7 @@ fn figures(spec: &NodesSpec, books: &Books, quiet: Span) -> Vec<Figure> {
         unit: *unit,
         better: *better,
         probe: ProbeKind::Mpi,
+        is_exact: None,
         value,
     };
     let mut figures =
@@ -280,10 +281,10 @@ fn figures(spec: &NodesSpec, books: &Books, quiet: Span) -> Vec<Figure> {
 pub fn closed_form(spec: &NodesSpec) -> Option<f64> {
     let work = micros(spec.work_us);
     let independent = if spec.together { 1 } else { u64::from(spec.count) };
-    let is_noiseless = spec.noise == NoiseSpec::None;
+    let is_noiseless = spec.noise == NoiseSpec::None {};
     let barrier = match &spec.barrier {
         _ if spec.count == 1 => 0.0,
-        BarrierSpec::Maximum => 0.0,
+        BarrierSpec::Maximum {} => 0.0,
         BarrierSpec::Dissemination(costs) if spec.together || is_noiseless => {
             let costs = Costs::of(costs);
             costs
@@ -293,7 +294,7 @@ pub fn closed_form(spec: &NodesSpec) -> Option<f64> {
         BarrierSpec::Dissemination(_) | BarrierSpec::Tree(_) => return None,
     };
     let noise = match &spec.noise {
-        NoiseSpec::None => 0.0,
+        NoiseSpec::None {} => 0.0,
         NoiseSpec::Exponential { mean_us } => closed::exponential_maximum(independent, micros(*mean_us)),
         NoiseSpec::Pareto { least_us, shape } => {
             closed::pareto_maximum(independent, micros(*least_us), *shape)?
@@ -303,7 +304,7 @@ pub fn closed_form(spec: &NodesSpec) -> Option<f64> {
         }
         NoiseSpec::Periodic { period_us, length_us } => {
             // Only where nobody waits for anybody is the program one long piece of work.
-            let is_one = independent == 1 && (spec.count == 1 || spec.barrier == BarrierSpec::Maximum);
+            let is_one = independent == 1 && (spec.count == 1 || spec.barrier == BarrierSpec::Maximum {});
             let whole = Span::from_nanos(work.nanos().saturating_mul(spec.steps.into()));
             let expected = closed::periodic_single(whole, micros(*period_us), micros(*length_us));
             return (is_one && !whole.is_zero()).then(|| expected / f64::from(spec.steps));

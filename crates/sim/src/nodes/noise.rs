@@ -75,7 +75,7 @@ impl Noise {
     /// What the scenario says; `trace` is what it names, if it names one.
     pub fn of(spec: &NodesSpec, trace: Option<&NoiseTrace>) -> Result<Self, Reason> {
         let drawn = match &spec.noise {
-            NoiseSpec::None => Drawn::Nothing,
+            NoiseSpec::None {} => Drawn::Nothing,
             NoiseSpec::Exponential { mean_us } => Drawn::Exponential(micros(*mean_us).as_f64()),
             NoiseSpec::Pareto { least_us, shape } => Drawn::Pareto(micros(*least_us).as_f64(), *shape),
             NoiseSpec::Rare { probability, length_us } => Drawn::Rare(*probability, micros(*length_us)),

@@ -55,7 +55,7 @@ fn mean_and_error(spec: &NodesSpec, seeds: u64) -> (f64, f64) {
 fn the_maximum_over_nodes_is_what_theory_expects() {
     for noise in noises() {
         for (count, steps) in [(1, 200), (7, 1000), (1000, 10)] {
-            let spec = spec(count, steps, BarrierSpec::Maximum, noise.clone());
+            let spec = spec(count, steps, BarrierSpec::Maximum {}, noise.clone());
             let closed = closed_form(&spec).unwrap();
             let (mean, error) = mean_and_error(&spec, 20);
             assert!((mean - closed).abs() < 3.0 * error, "{spec:?}: {mean} ± {error}, expected {closed}");
@@ -67,7 +67,7 @@ fn the_maximum_over_nodes_is_what_theory_expects() {
 #[test]
 fn together_everybody_loses_what_one_does() {
     for noise in noises() {
-        for barrier in [BarrierSpec::Maximum, BarrierSpec::Dissemination(loggp(1000, 500, 0))] {
+        for barrier in [BarrierSpec::Maximum {}, BarrierSpec::Dissemination(loggp(1000, 500, 0))] {
             let many = NodesSpec { together: true, ..spec(9, 200, barrier, noise.clone()) };
             let closed = closed_form(&many).unwrap();
             let (mean, error) = mean_and_error(&many, 20);
@@ -80,7 +80,7 @@ fn together_everybody_loses_what_one_does() {
 fn one_node_is_interrupted_as_the_slot_model_says() {
     for (period, length) in [(1000, 100), (700, 350), (130, 7)] {
         let noise = NoiseSpec::Periodic { period_us: micros(period), length_us: micros(length) };
-        let spec = spec(1, 3, BarrierSpec::Maximum, noise);
+        let spec = spec(1, 3, BarrierSpec::Maximum {}, noise);
         let (mean, error) = mean_and_error(&spec, 400);
         let closed = closed_form(&spec).unwrap();
         assert!((mean - closed).abs() < 3.0 * error, "{spec:?}: {mean} ± {error}, expected {closed}");
@@ -91,7 +91,8 @@ fn one_node_is_interrupted_as_the_slot_model_says() {
 fn a_dissemination_without_noise_ends_after_its_rounds() {
     for count in [1, 2, 3, 4, 5, 8, 9, 100, 1000, 1024, 1025] {
         let costs = loggp(1700, 400, 2000);
-        let replication = run(&spec(count, 3, BarrierSpec::Dissemination(costs), NoiseSpec::None), None, 1);
+        let replication =
+            run(&spec(count, 3, BarrierSpec::Dissemination(costs), NoiseSpec::None {}), None, 1);
         // 7 bytes after the first take 2331 ps: 3 ns.
         let rounds = f64::from(count).log2().ceil();
         assert_eq!(value(&replication, "barrier_ns"), rounds * (2.0 * 400.0 + 1700.0 + 3.0));
@@ -105,7 +106,7 @@ fn a_dissemination_without_noise_ends_after_its_rounds() {
 fn without_noise_a_tree_takes_its_depth_up_and_down() {
     let whole = |count| {
         let costs = LogGp { bytes: 1, ..loggp(1000, 100, 0) };
-        let replication = run(&spec(count, 1, BarrierSpec::Tree(costs), NoiseSpec::None), None, 1);
+        let replication = run(&spec(count, 1, BarrierSpec::Tree(costs), NoiseSpec::None {}), None, 1);
         (value(&replication, "barrier_ns"), value(&replication, "messages"), value(&replication, "slowdown"))
     };
     assert_eq!(whole(1), (0.0, 0.0, 1.0));
@@ -120,12 +121,12 @@ fn without_noise_a_tree_takes_its_depth_up_and_down() {
 fn a_wide_gap_holds_messages_back() {
     let held = |gap| {
         let costs = LogGp { bytes: 1, ..loggp(1000, 100, gap) };
-        value(&run(&spec(8, 1, BarrierSpec::Dissemination(costs), NoiseSpec::None), None, 1), "barrier_ns")
+        value(&run(&spec(8, 1, BarrierSpec::Dissemination(costs), NoiseSpec::None {}), None, 1), "barrier_ns")
     };
     assert_eq!(held(1200), 3.0 * 1200.0);
     // The second and the third message leave a gap after the one before.
     assert_eq!(held(5000), 100.0 + 2.0 * 5000.0 + 1000.0 + 100.0);
-    let wide = spec(8, 1, BarrierSpec::Dissemination(loggp(1000, 100, 5000)), NoiseSpec::None);
+    let wide = spec(8, 1, BarrierSpec::Dissemination(loggp(1000, 100, 5000)), NoiseSpec::None {});
     assert_eq!(closed_form(&wide), None);
 }
 
@@ -224,12 +225,12 @@ proptest! {
         count in 1u32..50, steps in 1u32..6, which in 0usize..3, kind in 0usize..3, together: bool, seed: u64
     ) {
         let noise = [
-            NoiseSpec::None,
+            NoiseSpec::None {},
             NoiseSpec::Exponential { mean_us: micros(300) },
             NoiseSpec::Periodic { period_us: micros(777), length_us: micros(100) },
         ][which].clone();
         let barrier = [
-            BarrierSpec::Maximum,
+            BarrierSpec::Maximum {},
             BarrierSpec::Dissemination(loggp(5000, 1000, 100)),
             BarrierSpec::Tree(loggp(5000, 1000, 100)),
         ][kind].clone();
@@ -255,7 +256,7 @@ proptest! {
         let text: String = lines.into_iter().map(line).collect();
         if let Ok(trace) = NoiseTrace::parse(&text) {
             let named = NoiseSpec::Trace { file: "trace.tsv".to_owned(), platform: None };
-            for barrier in [BarrierSpec::Maximum, BarrierSpec::Tree(loggp(5000, 1000, 100))] {
+            for barrier in [BarrierSpec::Maximum {}, BarrierSpec::Tree(loggp(5000, 1000, 100))] {
                 let replication = run(&spec(5, 3, barrier, named.clone()), Some(&trace), 1);
                 // Free time may be so rare that the first step takes longer than anybody simulates.
                 if replication.figures.is_empty() {
@@ -272,7 +273,7 @@ proptest! {
         // The first nodes draw the same, so this holds for every seed and not only on average.
         let whole = |count| {
             let noise = NoiseSpec::Exponential { mean_us: micros(300) };
-            value(&run(&spec(count, 3, BarrierSpec::Maximum, noise), None, seed), "step_mean_ns")
+            value(&run(&spec(count, 3, BarrierSpec::Maximum {}, noise), None, seed), "step_mean_ns")
         };
         prop_assert!(whole(few) <= whole(few + more));
     }
@@ -283,11 +284,11 @@ fn a_trace_is_the_periodic_noise_that_it_records() {
     let trace = NoiseTrace::parse("length_ns\t1000000\n0\t100000\n").unwrap();
     let named = NoiseSpec::Trace { file: "trace.tsv".to_owned(), platform: None };
     let periodic = NoiseSpec::Periodic { period_us: micros(1000), length_us: micros(100) };
-    for barrier in [BarrierSpec::Maximum, BarrierSpec::Dissemination(loggp(1000, 100, 0))] {
+    for barrier in [BarrierSpec::Maximum {}, BarrierSpec::Dissemination(loggp(1000, 100, 0))] {
         let traced = run(&spec(33, 5, barrier.clone(), named.clone()), Some(&trace), 9);
         assert_eq!(traced, run(&spec(33, 5, barrier, periodic.clone()), None, 9));
     }
-    let missing = run(&spec(3, 1, BarrierSpec::Maximum, named), None, 9);
+    let missing = run(&spec(3, 1, BarrierSpec::Maximum {}, named), None, 9);
     assert_eq!(missing.trouble.as_deref(), Some("the trace trace.tsv was not given"));
 }
 
@@ -304,7 +305,7 @@ fn co_scheduled_interruptions_cost_a_node_alone_and_not_their_number() {
 
 #[test]
 fn it_ends_at_its_limits_and_says_so() {
-    let spec = spec(10, 1000, BarrierSpec::Dissemination(loggp(1000, 100, 0)), NoiseSpec::None);
+    let spec = spec(10, 1000, BarrierSpec::Dissemination(loggp(1000, 100, 0)), NoiseSpec::None {});
     let within = |spec: &NodesSpec, simulated_s, events| {
         run_within(spec, None, 1, &LimitSpec { simulated_s, events }, &Brake::default())
     };
@@ -325,7 +326,7 @@ fn it_ends_at_its_limits_and_says_so() {
 fn who_waits_for_whom_is_told_when_the_time_is_over() {
     // One of a thousand nodes is hit, for longer than the limit allows.
     let rare = NoiseSpec::Rare { probability: 0.000_4, length_us: micros(5_000_000) };
-    for barrier in [BarrierSpec::Maximum, BarrierSpec::Tree(loggp(1000, 100, 0))] {
+    for barrier in [BarrierSpec::Maximum {}, BarrierSpec::Tree(loggp(1000, 100, 0))] {
         let spec = spec(1000, 100_000, barrier, rare.clone());
         let limits = LimitSpec { simulated_s: 3, events: u64::MAX };
         let trouble = run_within(&spec, None, 1, &limits, &Brake::default()).trouble.unwrap();
@@ -345,8 +346,8 @@ fn the_brake_ends_it_between_two_pieces_of_a_step() {
     let brake = Brake::default();
     brake.pull();
     let limits = LimitSpec { simulated_s: u64::MAX, events: u64::MAX };
-    for barrier in [BarrierSpec::Maximum, BarrierSpec::Dissemination(loggp(1000, 100, 0))] {
-        let spec = spec(10, 1000, barrier, NoiseSpec::None);
+    for barrier in [BarrierSpec::Maximum {}, BarrierSpec::Dissemination(loggp(1000, 100, 0))] {
+        let spec = spec(10, 1000, barrier, NoiseSpec::None {});
         let stopped = run_within(&spec, None, 1, &limits, &brake);
         assert!(stopped.interrupted && stopped.figures.is_empty());
         let words = "interrupted; at 0 ns, after 0 of 1000 steps: 10 nodes have their next step before them";

@@ -101,6 +101,7 @@ fn figure(whose: &str, words: &str, Kind(id, title, unit, better): &Kind, value:
         unit: *unit,
         better: *better,
         probe: ProbeKind::Pages,
+        is_exact: None,
         value,
     }
 }

@@ -7,7 +7,9 @@
 //!  reserved  ▒▒▒▒ first, then as everybody else
 //! ```
 //! Limits as in Linux' control groups (`cpu.max`: quota and period; kernel documentation, admin-guide/cgroup-v2), paid in
-//! advance so that no CPU can overdraw. Reservations are bandwidth that is served first within each period, the VM with
+//! advance so that no CPU can overdraw: over a run of any length T a VM has limit × (T + period) at most, because the quota of the last
+//! period may be used before the run ends within it (in Linux limit × (T + 2 periods): its first period is cut, too, and its quota is
+//! not). Reservations are bandwidth that is served first within each period, the VM with
 //! the least slack before the others (least laxity first: Dertouzos and Mok 1989), because a single virtual CPU cannot
 //! catch up on two CPUs at once. What a VM had besides is no debt. Where CPUs are out of step, the VMs' periods are as
 //! well, evenly over a period, as Linux starts the period of each group at a moment of its own, unless a VM's moment is

@@ -73,7 +73,7 @@ pub fn make(spec: &PolicySpec, names: &Names, scenario: &Scenario) -> Box<dyn Po
             let width = if *queues == QueuesSpec::Single { MAX_CPUS } else { *queue_cpus };
             Box::new(Credit2::new(micros(*slice_us), width))
         }
-        PolicySpec::Rtds => Box::new(Rtds::from_scenario(names, scenario)),
+        PolicySpec::Rtds {} => Box::new(Rtds::from_scenario(names, scenario)),
         PolicySpec::Eevdf { slice_us, period_us, queues } => {
             let (slice, period) = (micros(*slice_us), micros(*period_us));
             match queues {

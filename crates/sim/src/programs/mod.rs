@@ -34,7 +34,7 @@ use model::scenario::{ProgramSpec, TaskSpec};
 pub fn make(spec: &ProgramSpec, locks: u32, room: usize) -> Box<dyn Program> {
     let samples = Samples::new(room);
     match spec {
-        ProgramSpec::Endless => Box::new(Endless),
+        ProgramSpec::Endless {} => Box::new(Endless),
         ProgramSpec::Fixed { work_us } => Box::new(Fixed::new(micros(*work_us))),
         ProgramSpec::Fwq { work_us, samples: count, jitter_us } => {
             Box::new(Fwq::new(micros(*work_us), *count, micros(*jitter_us), samples))

@@ -111,7 +111,7 @@ const VMS: [OfVms; 8] = [
     },
     OfVms {
         of: "a VM with a program that is not `endless`",
-        is_one: |_, vm| vm.threads.iter().any(|thread| thread.run != ProgramSpec::Endless),
+        is_one: |_, vm| vm.threads.iter().any(|thread| thread.run != ProgramSpec::Endless {}),
         kinds: &[
             &host::DONE,
             &host::MISSED,

@@ -19,14 +19,14 @@ fn of_vm(vm: &VmSpec) -> bool {
 
 fn never_draws(run: &ProgramSpec) -> bool {
     use ProgramSpec::{Endless, Fixed, Ftq, Fwq, Gap, Io, Periodic};
-    matches!(run, Endless | Fixed { .. } | Gap { .. } | Ftq { .. } | Io { random: false, .. })
+    matches!(run, Endless {} | Fixed { .. } | Gap { .. } | Ftq { .. } | Io { random: false, .. })
         || matches!(run, Fwq { jitter_us, .. } if jitter_us.get() == 0)
         || matches!(run, Periodic(task) if task.jitter_us.get() == 0 && task.apart_us.get() == 0)
 }
 
 /// All noise is drawn, or begins at a phase that is.
 fn of_nodes(nodes: &NodesSpec) -> bool {
-    nodes.noise != NoiseSpec::None
+    nodes.noise != NoiseSpec::None {}
 }
 
 /// Pages are mixed where they are given back, and translations dropped at random unless all or none are.

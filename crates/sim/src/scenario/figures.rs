@@ -148,7 +148,7 @@ pub(super) fn of(machine: &Machine, names: &Names, scenario: &Scenario, bounds: 
 fn figure(whose: &str, kind: &Kind, probe: ProbeKind, value: f64) -> Figure {
     let Kind(id, title, unit, better) = kind;
     let title = format!("{}: {title}", whose.strip_prefix("vm.").unwrap_or(whose));
-    Figure { id: format!("{whose}.{id}"), title, unit: *unit, better: *better, probe, value }
+    Figure { id: format!("{whose}.{id}"), title, unit: *unit, better: *better, probe, is_exact: None, value }
 }
 
 fn ratio(part: f64, whole: f64) -> f64 {
@@ -165,7 +165,7 @@ fn probe(spec: &VmSpec) -> ProbeKind {
         Some(ProgramSpec::Compile { .. }) => ProbeKind::Build,
         Some(ProgramSpec::Io { .. }) => ProbeKind::Disk,
         Some(ProgramSpec::Fixed { .. } | ProgramSpec::Unmap { .. }) => ProbeKind::Cpu,
-        Some(ProgramSpec::Endless) | None => ProbeKind::Share,
+        Some(ProgramSpec::Endless {}) | None => ProbeKind::Share,
     }
 }
 
@@ -250,27 +250,28 @@ fn of_tasks(whose: &str, spec: &VmSpec, threads: &[ThreadReport], bounds: &[Task
         first += count;
         let ProgramSpec::Periodic(task) = &entry.run else { continue };
         let whose = format!("{whose}.thread.{number}");
-        let mut add = |kind: &Kind, value: f64| figures.push(figure(&whose, kind, ProbeKind::Wakeup, value));
+        let make = |kind: &Kind, value: f64| figure(&whose, kind, ProbeKind::Wakeup, value);
         let deadline = Span::from_micros(task.deadline_us().get()).as_f64();
-        add(&DEADLINE, deadline);
+        figures.push(make(&DEADLINE, deadline));
         let sum = |of: fn(&ThreadReport) -> u64| own.iter().map(of).sum::<u64>() as f64;
         let aborted = sum(|thread| thread.seen.aborted);
         let jobs = sum(|thread| thread.seen.done) + aborted;
         let responses = sorted(own);
         for (quantile, kind) in &RESPONSES {
             if let Some(response) = at_quantile(&responses, *quantile) {
-                add(kind, response);
+                figures.push(make(kind, response));
             }
         }
         if let Some(longest) = responses.last() {
-            add(&TARDINESS, (*longest as f64 - deadline).max(0.0));
+            figures.push(make(&TARDINESS, (*longest as f64 - deadline).max(0.0)));
         }
         if let Some((_, Ok(bound))) = bounds.iter().find(|(entry, _)| *entry == number) {
-            add(&RESPONSE_BOUND, bound.as_f64());
+            let longest = make(&RESPONSE_BOUND, bound.response.as_f64());
+            figures.push(Figure { is_exact: Some(bound.is_exact), ..longest });
         }
         if jobs > 0.0 {
-            add(&MISSED, ratio(sum(|thread| thread.seen.missed), jobs));
-            add(&ABORTED, ratio(aborted, jobs));
+            figures.push(make(&MISSED, ratio(sum(|thread| thread.seen.missed), jobs)));
+            figures.push(make(&ABORTED, ratio(aborted, jobs)));
         }
     }
     figures

@@ -45,6 +45,7 @@ pub(super) fn of(figures: &[Figure], names: &Names, scenario: &Scenario) -> Vec<
         unit: *unit,
         better: *better,
         probe: ProbeKind::Gap,
+        is_exact: None,
         value,
     };
     let wait = waits.max_by(f64::total_cmp).map(|value| figure(&LATENCY_WORST, value));
@@ -76,6 +77,6 @@ fn wants_all(spec: &VmSpec) -> bool {
     let busy = spec
         .threads
         .iter()
-        .filter(|thread| matches!(thread.run, ProgramSpec::Gap { .. } | ProgramSpec::Endless));
+        .filter(|thread| matches!(thread.run, ProgramSpec::Gap { .. } | ProgramSpec::Endless {}));
     busy.map(|thread| thread.count.unwrap_or(spec.vcpus)).sum::<u32>() >= spec.vcpus
 }

@@ -52,6 +52,8 @@ pub struct Figure {
     pub better: Better,
     /// The probe that measures the same on a real machine.
     pub probe: ProbeKind,
+    /// Of a bound: whether it can be reached.
+    pub is_exact: Option<bool>,
     /// The value.
     pub value: f64,
 }

@@ -221,7 +221,7 @@ fn host_period(scenario: &Scenario) -> Option<u64> {
         }
         PolicySpec::Eevdf { period_us, .. } => period_us.get(),
         PolicySpec::Table { length_us, .. } => length_us.map_or(102_703, Micros::get),
-        PolicySpec::Rtds | PolicySpec::Deadline { .. } => 0,
+        PolicySpec::Rtds {} | PolicySpec::Deadline { .. } => 0,
     };
     let of_vms = scenario.vms.iter().filter_map(|vm| vm.period_us).map(Micros::get);
     of_vms.chain([of_policy]).max()

@@ -7,7 +7,7 @@
 //!  its threads: tasks, and what is less important than they are ───────────┘
 //! ```
 
-use bounds::{NoGuarantee, Supply, Task, Window, admission, fixed_priority};
+use bounds::{Longest, NoGuarantee, Supply, Task, Window, admission, fixed_priority};
 
 use model::scenario::{
     HostSpec, PolicySpec, ProgramSpec, Scenario, TableCell, TaskSpec, ThreadSpec, VmSpec, table,
@@ -17,8 +17,17 @@ use units::{Micros, Nanos, Reason};
 /// Servers of one CPU that are looked at together.
 const MOST_SERVERS: usize = 1000;
 
+/// What is proven of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Proven {
+    /// No job takes longer.
+    pub(super) response: Nanos,
+    /// Some phase and draw reaches it; else the worst case may be less.
+    pub(super) is_exact: bool,
+}
+
 /// The bound of a task, or why there is none.
-type Bound = Result<Nanos, Reason>;
+type Bound = Result<Proven, Reason>;
 
 /// The bound of the tasks of an entry of threads, by its number.
 pub(super) type TaskBound = (usize, Bound);
@@ -47,14 +56,14 @@ fn of_vm(scenario: &Scenario, vm: &VmSpec) -> VmBounds {
     };
     match tasks(vm) {
         Err(why) => of_entries(why),
-        Ok(tasks) => responses(vm, &tasks, &supply),
+        Ok(tasks) => responses(vm, &tasks, &supply, gets_no_more(scenario, vm)),
     }
 }
 
 /// A thread of a task: its entry, and what it is for the analysis.
 type Thread = (usize, Task);
 
-fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> VmBounds {
+fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply, gets_no_more: bool) -> VmBounds {
     let tasks: Vec<Task> = threads.iter().map(|(_, task)| *task).collect();
     let mut all = VmBounds::new();
     for ((entry, _), longest) in threads.iter().zip(fixed_priority::responses(&tasks, supply)) {
@@ -67,7 +76,13 @@ fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> VmBounds {
         let bound = if vm.threads.iter().any(is_beside) {
             Err("something that is no task is as important as it".into())
         } else {
-            longest.map(|longest| longest.response).map_err(|why| why.to_string().into())
+            let proven = |longest: Longest| Proven {
+                response: longest.response,
+                is_exact: longest.is_reached
+                    && gets_no_more
+                    && own.is_some_and(|own| goes_on(vm, own, longest.response)),
+            };
+            longest.map(proven).map_err(|why| why.to_string().into())
         };
         // Threads of one entry are alike.
         if all.iter().all(|(known, _)| known != entry) {
@@ -75,6 +90,32 @@ fn responses(vm: &VmSpec, threads: &[Thread], supply: &Supply) -> VmBounds {
         }
     }
     all
+}
+
+/// Whether a VM that has a supply has nothing beside it, whatever the others do: budgets are also served before they have to be, what
+/// others leave may be dealt out.
+fn gets_no_more(scenario: &Scenario, vm: &VmSpec) -> bool {
+    let Some(host) = &scenario.host else { return false };
+    match &host.policy {
+        PolicySpec::Slots { yield_when_idle, .. } => {
+            !yield_when_idle && (host.cpus == 1 || !host.is_staggered())
+        }
+        PolicySpec::Table { second_level_us, .. } => second_level_us.get() == 0 || vm.capped,
+        policy => !is_bound_to_time(policy),
+    }
+}
+
+/// Whether the task of these threads, and all that are more urgent, have jobs for as long as the longest response takes, and
+/// finish them. Where it is longer than the period, an earlier job is part of it, and nothing is said.
+fn goes_on(vm: &VmSpec, own: &ThreadSpec, response: Nanos) -> bool {
+    let is_there = |thread: &ThreadSpec| match &thread.run {
+        ProgramSpec::Periodic(task) => {
+            !task.abort && nanos(task.period_us).get().saturating_mul(task.jobs.into()) >= response.get()
+        }
+        _ => true,
+    };
+    let ends_within = matches!(&own.run, ProgramSpec::Periodic(task) if response <= nanos(task.period_us));
+    ends_within && vm.threads.iter().filter(|other| other.priority >= own.priority).all(is_there)
 }
 
 fn nanos(time: Micros) -> Nanos {
@@ -143,7 +184,7 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
             }
             Supply::slots(nanos(*slot_us), &own).map_err(wrong)
         }
-        PolicySpec::Rtds if host.cpus == 1 => {
+        PolicySpec::Rtds {} if host.cpus == 1 => {
             let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
                 return Err("it has no budget".into());
             };
@@ -151,7 +192,7 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
                 .ok_or("budgets that are kept for later may meet, and then do not fit onto the CPU")?;
             Supply::periodic(nanos(period), nanos(budget)).map_err(wrong)
         }
-        PolicySpec::Rtds => Err(NoGuarantee::Global.to_string().into()),
+        PolicySpec::Rtds {} => Err(NoGuarantee::Global.to_string().into()),
         PolicySpec::Deadline { .. } => {
             let (Some(budget), Some(period)) = (vm.budget_us, vm.period_us) else {
                 return Err("it has no budget, and gets what the others leave".into());
@@ -170,7 +211,10 @@ fn supply(scenario: &Scenario, vm: &VmSpec) -> Result<Supply, Reason> {
 const fn is_bound_to_time(policy: &PolicySpec) -> bool {
     matches!(
         policy,
-        PolicySpec::Slots { .. } | PolicySpec::Rtds | PolicySpec::Deadline { .. } | PolicySpec::Table { .. }
+        PolicySpec::Slots { .. }
+            | PolicySpec::Rtds {}
+            | PolicySpec::Deadline { .. }
+            | PolicySpec::Table { .. }
     )
 }
 
@@ -367,6 +411,53 @@ mod tests {
                 let of = |what: &str| value(&figures, &format!("vm.A.thread.{task}.{what}"));
                 assert_eq!(of("response_max_ns"), of("response_bound_ns"), "{threads}");
             }
+            let bounds = figures.iter().filter_map(|figure| figure.is_exact);
+            assert!(bounds.clone().count() > 0 && bounds.min() == Some(true), "{figures:?}");
+        }
+    }
+
+    /// One that is called exact is reached by an offset; the others need not be.
+    #[test]
+    fn a_bound_is_called_exact_only_where_it_is_reached() {
+        let budgets = ["budget_us = 2000\nperiod_us = 10000"; 2];
+        let yields = SLOTS.replace("slot_us", "yield_when_idle = true, slot_us");
+        let table = TABLE.replace("second_level_us = 500, ", "");
+        let task = "priority = 1, run = { program = \"periodic\", period_us = 40000, work_us = 1500, jobs = 3, offset_us = 0 }";
+        for (policy, of_vm, task, wanted) in [
+            (SLOTS, ["", ""], task.to_owned(), true),
+            (yields.as_str(), ["", ""], task.to_owned(), false),
+            (table.as_str(), ["", ""], task.to_owned(), true),
+            (TABLE, ["", ""], task.to_owned(), false),
+            (TABLE, ["capped = true", ""], task.to_owned(), true),
+            ("\"rtds\"", budgets, task.to_owned(), false),
+            ("\"deadline\"", budgets, task.to_owned(), false),
+            // It ends before it can be late, or is not finished.
+            (
+                SLOTS,
+                ["", ""],
+                task.replace("40000", "2500").replace("work_us = 1500", "work_us = 1000"),
+                false,
+            ),
+            (SLOTS, ["", ""], task.replace("offset_us", "abort = true, offset_us"), false),
+        ] {
+            let of = |offset: u32| {
+                let task = task.replace("offset_us = 0", &format!("offset_us = {offset}"));
+                let vm = |name: &str, more: &str, thread: &str| {
+                    format!("[[vm]]\nname = \"{name}\"\nvcpus = 1\n{more}\nthread = [{{ {thread} }}]\n")
+                };
+                let others = "run = { program = \"io\", work_us = 10, wait_us = 1000, rounds = 50 }";
+                let host = format!("name = \"x\"\n[host]\ncpus = 1\npolicy = {policy}\n");
+                let vms = vm("A", of_vm[0], &task) + &vm("B", of_vm[1], others) + &vm("C", of_vm[1], others);
+                simulated(&(host + &vms)).0
+            };
+            let figures = of(0);
+            let bound = figures.iter().find(|figure| figure.id.ends_with(".response_bound_ns")).unwrap();
+            assert_eq!(bound.is_exact, Some(wanted), "{policy} {of_vm:?} {task}");
+            let worst = (0..10_000)
+                .step_by(500)
+                .filter_map(|offset| value(&of(offset), "vm.A.thread.0.response_max_ns"));
+            let worst = worst.fold(0.0, f64::max);
+            assert!(!wanted || (worst - bound.value).abs() < 1.0, "{policy}: {worst} of {}", bound.value);
         }
     }
 

@@ -299,6 +299,7 @@ fn figures(replications: &[(u32, &Replication)]) -> Vec<SimulatedFigure> {
                     unit: figure.unit,
                     better: figure.better,
                     probe: figure.probe,
+                    is_exact: figure.is_exact,
                     values: Vec::new(),
                 });
             }

@@ -43,10 +43,41 @@ impl Guest {
         false
     }
 
+    /// A thread that waits for a lock which it holds itself, and that lock.
+    pub fn waits_for_itself(&self) -> Option<(u32, u32)> {
+        (0u32..).zip(&self.threads).find_map(|(number, thread)| {
+            thread.waits_for().filter(|lock| self.takes_twice(number, *lock)).map(|lock| (number, lock))
+        })
+    }
+
+    /// Whether a thread that waits for this lock holds it, and waits in its queue nevertheless: it was not handed over.
+    fn takes_twice(&self, number: u32, lock: u32) -> bool {
+        let it = &self.locks[lock as usize];
+        it.holder == Some(number) && it.waiting().any(|waiting| waiting == number)
+    }
+
+    /// What is said of a thread that holds the lock that it waits for.
+    fn own_words(&self, number: u32, lock: u32) -> String {
+        if self.takes_twice(number, lock) {
+            return format!("thread {number} waits for lock {lock}, which it holds itself");
+        }
+        let why = match self.place_of(number) {
+            Some((_, true)) => "is just about to see it".to_owned(),
+            Some((on, false)) => format!("has not seen it: its virtual CPU {on} has no CPU"),
+            None => "has not seen it: it is on no virtual CPU".to_owned(),
+        };
+        format!("thread {number} was handed lock {lock} and {why}")
+    }
+
+    /// The virtual CPU that a thread is on, and whether that runs.
+    fn place_of(&self, number: u32) -> Option<(u32, bool)> {
+        let on = self.threads.get(number as usize).and_then(|thread| thread.on.get())?;
+        Some((on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs)))
+    }
+
     /// Who holds a lock, and whether it gets on.
     fn holder_words(&self, holder: u32) -> String {
-        let on = self.threads.get(holder as usize).and_then(|thread| thread.on.get());
-        match on.map(|on| (on, self.cpus.get(on as usize).is_some_and(|cpu| cpu.runs))) {
+        match self.place_of(holder) {
             Some((_, true)) => format!("held by thread {holder}, which runs"),
             Some((on, false)) => format!("held by thread {holder}, whose virtual CPU {on} has no CPU"),
             None => format!("held by thread {holder}, which is on no virtual CPU"),
@@ -62,6 +93,12 @@ impl Guest {
                 let lock = thread.waits_for()?;
                 let since = self.waits[number].since;
                 let holder = self.locks[lock as usize].holder;
+                if u32::try_from(number).is_ok_and(|number| holder == Some(number)) {
+                    return Some(format!(
+                        "{}; since {since}",
+                        self.own_words(u32::try_from(number).ok()?, lock)
+                    ));
+                }
                 let held = holder.map_or_else(|| "free".to_owned(), |holder| self.holder_words(holder));
                 let sleeps = matches!(thread.doing, Doing::Blocked { .. });
                 let does = if sleeps { "sleeps" } else { "spins" };

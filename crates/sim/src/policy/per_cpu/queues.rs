@@ -19,12 +19,15 @@ struct Place<K> {
     waits: bool,
 }
 
+/// A set of CPUs by its number, and who waits that may use them, in order.
+type Class<K> = (u32, BTreeSet<(K, VcpuId)>);
+
 /// The queues; keys order everybody in one, then their numbers do.
 #[derive(Debug, Clone)]
 pub struct RunQueues<K> {
     places: Vec<Place<K>>,
-    /// By queue, sets of CPUs and who waits that may use them.
-    waiting: Vec<Vec<(u32, BTreeSet<(K, VcpuId)>)>>,
+    /// By queue.
+    waiting: Vec<Vec<Class<K>>>,
     len: Vec<u32>,
 }
 
@@ -105,8 +108,6 @@ impl<K: Ord + Copy> RunQueues<K> {
     }
 }
 
-fn least<'a, K: Ord + Copy + 'a>(
-    waiting: impl Iterator<Item = &'a (u32, BTreeSet<(K, VcpuId)>)>,
-) -> Option<VcpuId> {
+fn least<'a, K: Ord + Copy + 'a>(waiting: impl Iterator<Item = &'a Class<K>>) -> Option<VcpuId> {
     waiting.filter_map(|(_, set)| set.first()).min().map(|(_, vcpu)| *vcpu)
 }

@@ -64,6 +64,16 @@ fn who_shares_a_core_beside_an_idle_one_is_moved_where_the_real_one_does_it() {
     }
 }
 
+/// Two cores with two each beside two that are idle, and all clocks in step: nobody goes where another goes at the same moment.
+#[test]
+fn who_moves_at_the_same_moment_goes_to_another_core() {
+    let run_of = |at| if [2, 3].contains(&at) { "program = \"fixed\", work_us = 100000" } else { ENDLESS };
+    let vms: String = (0..6).map(|at| vm(&format!("V{at}"), 1, "", run_of(at))).collect();
+    let mut machine = machine(&format!("{}staggered = false\n{vms}", smt(8, POLICIES[0])));
+    run(&mut machine, Span::from_secs(1));
+    assert_eq!(machine.report().cpus.iter().map(|cpu| cpu.migrations).sum::<u64>(), 2);
+}
+
 /// The longest that two shared a core while others were idle whole and all who wanted to run could have had one each.
 fn longest_shared(machine: &mut Machine, until: Span) -> Span {
     let limits = Limits { until: Time::NEVER, events: u64::MAX, when_done: false };

@@ -1,5 +1,6 @@
 //! Policies against closed forms, and against what must hold whatever they are given.
 
+mod caps;
 mod cores;
 mod deadline;
 mod latency;

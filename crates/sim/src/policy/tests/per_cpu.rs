@@ -171,16 +171,16 @@ fn credit2_takes_the_cpu_that_a_look_at_all_of_them_finds() {
         run(&mut machine, Span::from_millis(100));
     }
     // Who stands in for who spins runs where credit2 did not choose.
-    let compile = "program = \"compile\", work_us = 900000, between_ns = 20000, kernel_ns = 3000, hold_ns = 2000, locks_per_entry = 1, \
+    let compile = "program = \"compile\", work_us = 9000000, between_ns = 5000000, kernel_ns = 600000, hold_ns = 500000, locks_per_entry = 1, \
                    hot_share = 1.0";
     let locks =
         "locks = { count = 1, kind = \"ticket\", on_long_wait = \"tell-host\", long_wait_cycles = 4096 }";
-    let vms = vm("A", 8, locks, compile)
-        + &vm("B", 8, &format!("weight = 3.0\n{locks}"), compile)
-        + &vm("C", 5, "", NAPS);
+    let vms = vm("A", 12, locks, compile)
+        + &vm("B", 12, &format!("weight = 9.0\n{locks}"), compile)
+        + &vm("C", 12, "", NAPS);
     for help in ["kernel-first", "anyone"] {
         let text = host(8, "name = \"credit2\"") + &format!("help = \"{help}\"\n{vms}");
-        run(&mut machine(&text), Span::from_millis(300));
+        run(&mut machine(&text), Span::from_secs(1));
     }
 }
 

@@ -51,8 +51,8 @@ impl Credit2 {
         idle.intersect(may);
         let set = if whole.is_empty() { idle } else { whole };
         let cpu = if set.contains(home.0) { Some(home.0) } else { set.next_after(home.0) };
-        if view.smt > 1 {
-            cpu.into_iter().for_each(|cpu| self.told.insert(cpu));
+        if let Some(cpu) = cpu.filter(|_| view.smt > 1) {
+            self.told.insert(cpu);
         }
         cpu.map(CpuId)
     }
