@@ -258,7 +258,10 @@ mod tests {
                 input.write_all(&zeros).unwrap();
             }
             find().unwrap().unwrap().signal(Signal::SIGKILL).unwrap();
-            while find().unwrap().is_some() {}
+            let until = Instant::now() + Duration::from_secs(60);
+            while find().unwrap().is_some() {
+                assert!(Instant::now() < until, "it does not end");
+            }
             child.wait().unwrap();
         }
     }

@@ -171,6 +171,11 @@ impl View {
         last.filter(free).or_else(|| self.idle.first_common(self.affinity(vcpu)).map(CpuId))
     }
 
+    /// The other hardware thread of a CPU's core, if there is one.
+    pub fn sibling(&self, cpu: CpuId) -> Option<CpuId> {
+        Some(CpuId(cpu.0 ^ 1)).filter(|other| self.smt > 1 && other.index() < self.cpus.len())
+    }
+
     /// Those of a set of CPUs of whose core all threads are in it; none where a core has only one.
     pub fn whole_cores(&self, of: &CpuSet) -> CpuSet {
         if self.smt == 1 { CpuSet::default() } else { of.pairs(u32::try_from(self.cpus.len()).unwrap_or(0)) }

@@ -19,7 +19,7 @@
 use std::cmp::Reverse;
 
 use super::budgets::Budgets;
-use super::entity::{Entity, From, SHORTEST, Sum};
+use super::entity::{Entity, Origin, SHORTEST, Sum};
 use super::forest::Measure;
 use super::lines::Lines;
 use super::meetings::{Meetings, place_after};
@@ -193,12 +193,12 @@ impl Eevdf {
     fn woken(&mut self, vcpu: VcpuId, vm: usize, now: Time) {
         if self.active_of[vm] == 0 {
             let others = self.used_around(vm, now);
-            self.vms[vm].wake(others, self.slice, From::Here);
+            self.vms[vm].wake(others, self.slice, Origin::Here);
             self.sums[self.meetings.place_of(vm)].add(&self.vms[vm]);
         }
         let others = self.used_within(vm, now);
         let it = &mut self.vcpus[vcpu.index()];
-        it.wake(others, self.slice, From::Here);
+        it.wake(others, self.slice, Origin::Here);
         self.active_of[vm] += 1;
         self.sum_of[vm] += it.v;
     }

@@ -20,7 +20,7 @@ const LAG: i128 = 2;
 
 /// Where it competed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum Origin {
     /// With the same, or some of them.
     Here,
     /// On another CPU, where v was another.
@@ -95,10 +95,10 @@ impl Entity {
     /// It competes with these, and is owed as much as when it went: as its coming moves their mean, it comes that much further
     /// off. Who owes something, and does not come from elsewhere, is where it was until the others have come on as far: Linux
     /// leaves him in the queue until then (`DELAY_DEQUEUE`, since 6.12).
-    pub fn wake(&mut self, others: Sum, slice: Span, comes: From) {
+    pub fn wake(&mut self, others: Sum, slice: Span, comes: Origin) {
         if let Some(mean) = others.mean() {
             let off = self.lag + self.lag * self.weight / others.weight;
-            let owes = comes == From::Here && off < 0;
+            let owes = comes == Origin::Here && off < 0;
             if owes && self.v > mean && self.v <= mean - off {
                 return self.request(slice);
             }

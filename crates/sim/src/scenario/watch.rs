@@ -81,7 +81,7 @@ impl<'a> Watch<'a> {
             figures,
             waits: figures::waits(&machine, &names),
             time_line: (stretches > 0).then(|| figures::time_line(&machine, names.vcpus(scenario))),
-            trouble: wrong.or_else(|| trouble(&stopped, &machine, (&names, scenario), limits.when_done)),
+            trouble: wrong.or_else(|| trouble(&stopped, &machine, &names, limits.when_done)),
             interrupted: false,
             events: machine.events(),
         }
@@ -89,12 +89,7 @@ impl<'a> Watch<'a> {
 }
 
 /// Why a simulation did not end as it should, and who still waited.
-fn trouble(
-    stopped: &Stopped,
-    machine: &Machine,
-    (names, scenario): (&Names, &Scenario),
-    was_to_end: bool,
-) -> Option<String> {
+fn trouble(stopped: &Stopped, machine: &Machine, names: &Names, was_to_end: bool) -> Option<String> {
     let why = match stopped {
         Stopped::Done => return None,
         Stopped::Time if !was_to_end => return None,
@@ -102,31 +97,11 @@ fn trouble(
             "the stated time (limits.simulated_s) was over before every program had ended".to_owned()
         }
         Stopped::Events => "the stated number of events (limits.events) was used up".to_owned(),
-        Stopped::Deadlock => waits_for_itself(machine, names, scenario)
-            .unwrap_or_else(|| "nothing will ever happen again: a deadlock".to_owned()),
+        Stopped::Deadlock => "nothing will ever happen again: a deadlock".to_owned(),
         Stopped::Circles => "a program went round in circles without time going on".to_owned(),
         Stopped::Broken(words) => format!("the simulator is wrong: {words}"),
     };
     Some(still_waiting(&why, machine, names))
-}
-
-/// Of a thread that takes a lock which it has: whose it is, where its program is written, and which lock.
-fn waits_for_itself(machine: &Machine, names: &Names, scenario: &Scenario) -> Option<String> {
-    machine.guests().iter().enumerate().find_map(|(vm, guest)| {
-        let (thread, lock) = guest.waits_for_itself()?;
-        let (name, spec) = (names.vms.get(vm)?, names.spec(scenario, vm)?);
-        let mut before = 0;
-        let ends = spec.threads.iter().map(|entry| {
-            before += entry.count.unwrap_or(spec.vcpus);
-            before
-        });
-        let entry = ends.take_while(|end| *end <= thread).count();
-        Some(format!(
-            "thread {thread} of {name} waits for ever for lock {lock}, which it holds itself: its program \
-             (vm.{}.thread.{entry}.run) takes the lock again before it gives it back",
-            spec.name
-        ))
-    })
 }
 
 /// Why it ended, when, and who still waited for what.
@@ -157,65 +132,12 @@ fn without_a_cpu(machine: &Machine, names: &Names) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::guest::{Guest, GuestPlan, LockKind, Moment, OnLongWait, Op, Program, Seen, ThreadPlan};
-    use crate::host::{CpuSet, Habits, Limits, VcpuId, VmId};
-    use crate::policy::equal_per_vm;
     use model::scenario::cases;
 
     const TEXT: &str = "name = \"x\"\nlimits = { events = 1000 }\n[host]\ncpus = 2\npolicy = { name = \"equal-per-vm\", quantum_us = 50 }\n[[vm]]\nname = \"A\"\n\
                         vcpus = 4\nlocks = { count = 1, kind = \"ticket\" }\nthread = [{ count = 1, run = { program = \"endless\" } }, \
                         { count = 3, run = { program = \"compile\", work_us = 100000, between_ns = 2000, kernel_ns = 100, \
                         hold_ns = 5000, locks_per_entry = 1, hot_share = 1.0 } }]\n";
-
-    /// Takes lock 0 twice, or does nothing.
-    struct Takes(u32);
-
-    impl Program for Takes {
-        fn next(&mut self, _: Moment<'_>) -> Op {
-            let left = self.0;
-            self.0 = left.saturating_sub(1);
-            if left > 0 { Op::Acquire(0) } else { Op::Finish }
-        }
-
-        fn seen(&self) -> Seen {
-            Seen::default()
-        }
-
-        fn is_finite(&self) -> bool {
-            true
-        }
-    }
-
-    #[test]
-    fn who_waits_for_itself_is_told_with_its_vm_its_lock_and_where_its_program_is_written() {
-        let scenario = cases(TEXT, &[]).unwrap().remove(0).scenario;
-        let names = Names::of(&scenario);
-        let thread = |takes| ThreadPlan { program: Box::new(Takes(takes)), priority: 0, bound: None };
-        let guest = Guest::new(GuestPlan {
-            vm: VmId(0),
-            first: VcpuId(0),
-            vcpus: 4,
-            quantum: crate::time::Span::from_millis(1),
-            threads: [0, 0, 0, 2].map(thread).into(),
-            locks: 1,
-            lock_kind: LockKind::Ticket,
-            on_long_wait: OnLongWait::Spin,
-            mhz: 1000,
-            seed: 1,
-        });
-        let vm =
-            Vm { first: VcpuId(0), count: 4, weight: 1.0, reserved_cpus: 0.0, limit_cpus: None, phase: None };
-        let policy = Box::new(equal_per_vm(crate::time::Span::from_millis(1)));
-        let cpus = vec![CpuSet::first(4)];
-        let mut machine = Machine::new(4, vec![vm], cpus, &[0; 4], vec![guest], policy, Habits::default());
-        let stopped = machine.run(&Limits { until: Time::NEVER, events: 1000, when_done: true });
-        let told = trouble(&stopped, &machine, (&names, &scenario), true).unwrap();
-        assert_eq!(
-            told,
-            "thread 3 of A waits for ever for lock 0, which it holds itself: its program (vm.A.thread.1.run) takes the lock again \
-             before it gives it back; at 0 ns: A: thread 3 waits for lock 0, which it holds itself; since 0 ns"
-        );
-    }
 
     #[test]
     fn who_was_handed_a_lock_while_it_had_no_cpu_is_not_said_to_wait_for_itself() {

@@ -43,13 +43,6 @@ impl Guest {
         false
     }
 
-    /// A thread that waits for a lock which it holds itself, and that lock.
-    pub fn waits_for_itself(&self) -> Option<(u32, u32)> {
-        (0u32..).zip(&self.threads).find_map(|(number, thread)| {
-            thread.waits_for().filter(|lock| self.takes_twice(number, *lock)).map(|lock| (number, lock))
-        })
-    }
-
     /// Whether a thread that waits for this lock holds it, and waits in its queue nevertheless: it was not handed over.
     fn takes_twice(&self, number: u32, lock: u32) -> bool {
         let it = &self.locks[lock as usize];

@@ -18,7 +18,7 @@ const SEEDS: std::ops::Range<u64> = 0..4;
 fn run(policy: &str, keys: &str, program: &str, others: u32, seed: u64) -> Machine {
     let loops = if others == 0 { "\"fixed\", work_us = 1" } else { "\"endless\"" };
     let text = format!(
-        "name = \"order\"\n[host]\ncpus = 8\nstaggered = true\npolicy = {{ name = \"{policy}\" }}\n\
+        "name = \"order\"\n[host]\ncpus = 8\nstaggered = true\npolicy = {{ {policy} }}\n\
          [[vm]]\nname = \"A\"\nvcpus = 8\n{keys}\nthread = [{{ run = {program} }}]\n\
          [[vm]]\nname = \"B\"\nvcpus = {}\nthread = [{{ run = {{ program = {loops} }} }}]\n",
         others.max(1)
@@ -52,8 +52,10 @@ fn with(kind: &str) -> String {
     )
 }
 
+const EEVDF: &str = "name = \"eevdf\"";
+
 fn compiles(kind: &str, others: u32) -> Vec<f64> {
-    compiles_with("eevdf", kind, others)
+    compiles_with(EEVDF, kind, others)
 }
 
 fn compiles_with(policy: &str, kind: &str, others: u32) -> Vec<f64> {
@@ -84,12 +86,22 @@ fn beside_others_fifo_locks_collapse_and_those_that_give_way_do_not() {
 }
 
 /// Who spins and is preempted while it is next in line is helped by no kick: that takes a policy that boosts who wakes, for which
-/// the lock was made. With the other one it is between those that collapse and those that do not.
+/// the lock was made. With the others it is between those that collapse and those that do not.
 #[test]
 fn beside_others_paravirtual_tickets_need_a_policy_that_boosts_who_wakes() {
-    let boosts = |kind| mean(&compiles_with("credit", kind, 8));
-    let ratio = boosts("pv-ticket") / boosts("test-and-set");
-    assert!((0.5..1.25).contains(&ratio), "{ratio}");
+    let ratio = |policy: &str| {
+        let of = |kind| mean(&compiles_with(policy, kind, 8));
+        let ratio = of("pv-ticket") / of("test-and-set");
+        println!("pv-ticket over test-and-set, {policy}: {ratio:.2}");
+        ratio
+    };
+    assert!((0.5..1.25).contains(&ratio("name = \"credit\"")));
+    for policy in ["name = \"credit2\"", "name = \"per-thread\"", EEVDF] {
+        assert!((0.5..12.0).contains(&ratio(policy)), "{policy}");
+    }
+    for policy in ["credit", "eevdf"].map(|name| format!("name = \"{name}\", queues = \"per-cpu\"")) {
+        assert!((0.5..25.0).contains(&ratio(&policy)), "{policy}");
+    }
     let (halts, spins) = (compiles("pv-ticket", 8), compiles("ticket", 8));
     assert!(halts.iter().zip(&spins).all(|(halts, spins)| 3.0 * halts < *spins), "{halts:?} {spins:?}");
 }
@@ -117,9 +129,7 @@ fn unfair_locks_let_somebody_wait_for_longer_than_those_that_hand_over() {
     let longest = |kind: &str| {
         let wait = |guest: &Guest| guest.locks().remove(0).longest.as_f64();
         mean(
-            &SEEDS
-                .map(|seed| wait(&run("eevdf", &with(kind), &busy, 0, seed).guests()[0]))
-                .collect::<Vec<_>>(),
+            &SEEDS.map(|seed| wait(&run(EEVDF, &with(kind), &busy, 0, seed).guests()[0])).collect::<Vec<_>>(),
         )
     };
     let (unfair, fifo) = (longest("test-and-set"), longest("ticket"));
@@ -132,7 +142,7 @@ fn paravirtual_shoot_downs_help_where_virtual_cpus_are_preempted_and_change_noth
     let with =
         |flush: bool| format!("interrupts = {{ pv_flush = {flush}, send_ns = 1000, handle_ns = 1000 }}");
     let gain = |others: u32| {
-        mean(&walls("eevdf", &with(false), unmap, others)) / mean(&walls("eevdf", &with(true), unmap, others))
+        mean(&walls(EEVDF, &with(false), unmap, others)) / mean(&walls(EEVDF, &with(true), unmap, others))
     };
     let (alone, beside, crowded) = (gain(0), gain(8), gain(16));
     assert!((0.97..1.05).contains(&alone), "{alone}");
@@ -142,7 +152,7 @@ fn paravirtual_shoot_downs_help_where_virtual_cpus_are_preempted_and_change_noth
 #[test]
 fn who_waits_for_acknowledgements_spins_and_counts_them() {
     let unmap = "{ program = \"unmap\", work_us = 100000, between_ns = 500000 }";
-    let machine = run("eevdf", "", unmap, 8, 1);
+    let machine = run(EEVDF, "", unmap, 8, 1);
     let threads: Vec<ThreadReport> = machine.guests()[0].threads();
     let sampled =
         |thread: &ThreadReport| thread.seen.samples.iter().map(|sample| sample.nanos()).sum::<u64>();

@@ -86,13 +86,10 @@ impl Speeds {
         self.done.get(vcpu.index()).copied().unwrap_or_default()
     }
 
-    fn sibling_runs(cpu: CpuId, view: &View) -> bool {
-        view.cpus.get((cpu.0 ^ 1) as usize).is_some_and(|other| other.running.is_some())
-    }
-
     /// Its speed, memory left out.
     fn of_core(&self, cpu: CpuId, view: &View) -> u64 {
-        self.sharing.sibling.filter(|_| Self::sibling_runs(cpu, view)).unwrap_or(WHOLE)
+        let runs = |other: CpuId| view.cpus[other.index()].running.is_some();
+        self.sharing.sibling.filter(|_| view.sibling(cpu).is_some_and(runs)).unwrap_or(WHOLE)
     }
 
     /// CPUs of the memory node of a CPU.
@@ -148,7 +145,7 @@ impl Speeds {
         let mut changes: Vec<Change> = Vec::new();
         for cpu in stale {
             self.cpus[cpu.index()].is_stale = false;
-            let both = [cpu, CpuId(cpu.0 ^ 1)].into_iter().filter(|cpu| cpu.index() < view.cpus.len());
+            let both = std::iter::once(cpu).chain(view.sibling(cpu));
             let Some(memory) = &self.sharing.memory else {
                 changes.extend(both.map(|cpu| (cpu, self.of_core(cpu, view), 0)));
                 continue;

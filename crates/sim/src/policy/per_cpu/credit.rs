@@ -15,10 +15,15 @@
 //! is the default here. Simplified: credits are nanoseconds and not rounded up to tenths of a millisecond; no soft affinity
 //! and no nodes; who yields waits like everybody else; caps are exact (`limit_cpus` per 30 ms).
 
+mod books;
+mod peers;
+
+pub use books::CreditKeys;
+use books::{Account, Clock, Priority, Seat};
+use peers::Peers;
+
 use super::Slop;
 use super::caps::Caps;
-use super::credit_books::{Account, CreditKeys, Priority, Seat};
-use super::peers::Peers;
 use super::queues::RunQueues;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View, VmId};
 use crate::policy::{Pick, Policy, Why};
@@ -29,12 +34,6 @@ use crate::time::{Span, Time};
 const TICKS: u64 = 3;
 /// A CPU looks round for work to steal once in this time.
 const BALANCE: Span = Span::from_millis(1);
-
-#[derive(Debug, Clone, Copy)]
-enum Clock {
-    Tick(CpuId),
-    Account,
-}
 
 /// The policy.
 #[derive(Debug, Clone)]

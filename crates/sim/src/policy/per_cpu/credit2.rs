@@ -12,18 +12,23 @@
 //! thread, if there is one. Simplified: no soft affinity, a group is made of CPUs by their numbers, who yields waits like everybody
 //! else; caps are exact, for all VMs at the same moment.
 
+mod books;
+mod exchange;
+mod load;
+mod runners;
 mod tickle;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::Slop;
-use super::balance::{Member, exchange};
+use books::{Credit2Account, Group};
+use exchange::{Member, exchange};
+use load::Load;
+use runners::Runners;
+
 use super::caps::Caps;
-use super::credit2_books::{Credit2Account, Group};
-use super::load::Load;
 use super::queues::RunQueues;
-use super::runners::Runners;
 use crate::host::{CpuId, CpuSet, State, VcpuId, View};
 use crate::policy::{Pick, Policy, Why};
 use crate::time::{Span, Time};

@@ -15,16 +15,18 @@
 //! when his request is done, and not at the next tick. It knows no reservations, as Linux does not.
 
 mod balance;
+mod books;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use books::{Group, Local, Member};
+
 use super::Slop;
 use super::caps::Caps;
-use super::eevdf_books::{EevdfGroup as Group, EevdfMember as Member, Local};
 use super::queues::RunQueues;
 use crate::host::{CpuId, VcpuId, View, VmId};
-use crate::policy::entity::{Entity, From, SHORTEST, Sum};
+use crate::policy::entity::{Entity, Origin, SHORTEST, Sum};
 use crate::policy::forest::{Forest, Set};
 use crate::policy::{Pick, Policy, Why};
 use crate::queue::Queue;
@@ -157,7 +159,7 @@ impl PerCpuEevdf {
     }
 
     /// `vcpu` wants to run at its home from now on.
-    fn enqueue(&mut self, vcpu: VcpuId, comes: From, view: &View) {
+    fn enqueue(&mut self, vcpu: VcpuId, comes: Origin, view: &View) {
         let (vm, home) = (view.vm_of(vcpu), self.members[vcpu.index()].home);
         self.update(home, view);
         let id = self.group(home, vm);
@@ -167,7 +169,7 @@ impl PerCpuEevdf {
         if group.count == 0 {
             let weight = view.vms[vm.index()].weight / f64::from(self.active_of[vm.index()]);
             group.entity.set_weight(weight);
-            group.entity.wake(*sum, self.slice, From::Here);
+            group.entity.wake(*sum, self.slice, Origin::Here);
             sum.add(&group.entity);
         }
         let member = &mut self.members[vcpu.index()];
@@ -231,7 +233,7 @@ impl PerCpuEevdf {
         }
         let home = self.members[vcpu.index()].home;
         let idle = balance::idle_cpu(vcpu, home, view);
-        let comes = if idle.is_some_and(|idle| idle != home) { From::Elsewhere } else { From::Here };
+        let comes = if idle.is_some_and(|idle| idle != home) { Origin::Elsewhere } else { Origin::Here };
         self.members[vcpu.index()].home = idle.unwrap_or(home);
         self.enqueue(vcpu, comes, view);
         self.wait(vcpu, view);
@@ -275,7 +277,7 @@ impl PerCpuEevdf {
         self.leave(vcpu, view);
         self.dequeue(vcpu, view);
         self.members[vcpu.index()].home = cpu;
-        self.enqueue(vcpu, From::Elsewhere, view);
+        self.enqueue(vcpu, Origin::Elsewhere, view);
         self.wait(vcpu, view);
     }
 
@@ -323,7 +325,7 @@ impl Policy for PerCpuEevdf {
         if let Some(to) = moves {
             self.dequeue(vcpu, view);
             self.members[vcpu.index()].home = to;
-            self.enqueue(vcpu, From::Elsewhere, view);
+            self.enqueue(vcpu, Origin::Elsewhere, view);
             self.sent = Some(vcpu);
         }
         self.wait(vcpu, view);
@@ -333,7 +335,7 @@ impl Policy for PerCpuEevdf {
     fn take(&mut self, vcpu: VcpuId, view: &View) {
         self.members[vcpu.index()].charged = view.now;
         if !self.leave(vcpu, view) && self.caps.take(vcpu, view.vm_of(vcpu)) {
-            self.enqueue(vcpu, From::Here, view);
+            self.enqueue(vcpu, Origin::Here, view);
         }
     }
 

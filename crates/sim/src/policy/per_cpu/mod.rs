@@ -7,21 +7,13 @@
 //! Read in the sources of Xen (4.21 in development, `xen/common/sched/credit.c` and `credit2.c`) and in the documentation of
 //! Linux' fair scheduler; written anew.
 
-mod balance;
 mod caps;
 mod credit;
 mod credit2;
-mod credit2_books;
-mod credit_books;
 mod eevdf;
-mod eevdf_books;
-mod load;
-mod peers;
 mod queues;
-mod runners;
 
-pub use credit::PerCpuCredit;
-pub use credit_books::CreditKeys;
+pub use credit::{CreditKeys, PerCpuCredit};
 pub use credit2::Credit2;
 pub use eevdf::PerCpuEevdf;
 
@@ -62,7 +54,8 @@ fn homes(view: &View) -> Vec<CpuId> {
 
 /// The CPUs of a set, in order: the first thread that it has of each core, then the second.
 fn one_per_core(set: &CpuSet, view: &View) -> Vec<u32> {
-    let is_second = |cpu: &u32| view.smt > 1 && cpu % 2 == 1 && set.contains(cpu - 1);
+    let is_second =
+        |cpu: &u32| view.sibling(CpuId(*cpu)).is_some_and(|other| other.0 < *cpu && set.contains(other.0));
     let (second, mut first): (Vec<u32>, Vec<u32>) = set.iter().partition(is_second);
     first.extend(second);
     first

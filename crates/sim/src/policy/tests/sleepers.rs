@@ -7,7 +7,7 @@ use crate::host::Limits;
 use crate::random::Stream;
 use crate::time::{Span, Time};
 
-const CASES: u64 = 40;
+const CASES: u64 = 100;
 const SPAN: Span = Span::from_secs(60);
 /// Nanoseconds that count for nothing: 60 s are 6 × 10¹⁰ of them, and an f64 has 16 digits.
 const NEAR: f64 = 0.01;
@@ -226,7 +226,7 @@ fn on_one_cpu_a_single_queue_is_a_queue_per_cpu() {
 
 #[test]
 fn who_sleeps_has_by_eevdf_what_linux_rules_give() {
-    let (mut most, mut close, mut all) = (0.0_f64, 0, 0);
+    let (mut most, mut close, mut near, mut all) = (0.0_f64, 0, 0, 0);
     for number in 0..CASES {
         let case = case(Kind::Eevdf, Span::from_millis(3), number);
         let mut linux = Linux::new(&case);
@@ -236,12 +236,16 @@ fn who_sleeps_has_by_eevdf_what_linux_rules_give() {
         let right: Vec<f64> = linux.tasks.iter().map(|task| task.had / linux.now).collect();
         let got = simulated(&case);
         most = most.max(widest(&got, &right));
-        close += got.iter().zip(&right).filter(|(got, right)| (*got - *right).abs() < 0.01).count();
+        let within = |far: &dyn Fn(f64, f64) -> bool| {
+            got.iter().zip(&right).filter(|(got, right)| far(**got, **right)).count()
+        };
+        close += within(&|got, right| (got - right).abs() < 0.01);
+        near += within(&|got, right| (got / right - 1.0).abs() <= 0.02);
         all += right.len();
         // Those who owe something and sleep count in the mean there, and not here.
         assert!(widest(&got, &right) < 0.03, "{number}: {got:?}, not {right:?}");
     }
-    println!("{close} of {all} within 0.01 CPUs, the widest {most:.3}");
+    println!("{near} of {all} within 2 %, {close} within 0.01 CPUs, the widest {most:.3}");
     assert!(close * 20 >= all * 19, "{close} of {all} within 0.01 CPUs");
 }
 

@@ -5,10 +5,10 @@
 //!                                                                       └─► who runs with least, and 0.5 ms less
 //! ```
 
+use super::books::Credit2Account;
+use super::runners::{Query, Runner};
 use super::{CREDIT, Credit2, RATE_LIMIT, RESIST, TOLERANCE};
 use crate::host::{CpuId, CpuSet, VcpuId, View};
-use crate::policy::per_cpu::credit2_books::Credit2Account;
-use crate::policy::per_cpu::runners::{Query, Runner};
 
 impl Credit2 {
     /// A CPU that should pick anew because `vcpu` waits, if any.

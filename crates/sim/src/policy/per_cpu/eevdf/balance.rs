@@ -40,7 +40,7 @@ pub(super) fn idle_cpu(vcpu: VcpuId, home: CpuId, view: &View) -> Option<CpuId> 
     whole.intersect(view.affinity(vcpu));
     let mut idle = view.idle.clone();
     idle.intersect(view.affinity(vcpu));
-    let sibling = Some(home.0 ^ 1).filter(|other| view.smt > 1 && idle.contains(*other));
+    let sibling = view.sibling(home).map(|other| other.0).filter(|other| idle.contains(*other));
     whole.next_after(home.0).or(sibling).or_else(|| idle.next_after(home.0)).map(CpuId)
 }
 

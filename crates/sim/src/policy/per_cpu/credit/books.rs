@@ -56,3 +56,12 @@ pub struct Seat {
     /// Who in its queue has another priority than that he stands at.
     pub stale: Vec<VcpuId>,
 }
+
+/// What the policy's clock goes off for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Clock {
+    /// A CPU looks at who runs there.
+    Tick(CpuId),
+    /// Credits are dealt out.
+    Account,
+}

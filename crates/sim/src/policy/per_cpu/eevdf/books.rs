@@ -7,54 +7,54 @@ use crate::time::Time;
 
 /// A VM on a CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct EevdfGroup {
+pub(super) struct Group {
     /// The VM.
-    pub vm: VmId,
+    pub(super) vm: VmId,
     /// The CPU.
-    pub cpu: CpuId,
+    pub(super) cpu: CpuId,
     /// It competes as this.
-    pub entity: Entity,
+    pub(super) entity: Entity,
     /// Virtual CPUs that want to run there, waiting or running.
-    pub count: u32,
+    pub(super) count: u32,
     /// The sum of their v.
-    pub v: i128,
+    pub(super) v: i128,
     /// Those that wait.
-    pub waiting: Set,
+    pub(super) waiting: Set,
 }
 
-impl EevdfGroup {
+impl Group {
     /// V of those within.
-    pub const fn mean(&self) -> i128 {
+    pub(super) const fn mean(&self) -> i128 {
         if self.count == 0 { 0 } else { self.v.div_euclid(self.count as i128) }
     }
 }
 
 /// A virtual CPU.
 #[derive(Debug, Clone, Copy)]
-pub struct EevdfMember {
+pub(super) struct Member {
     /// It competes as this.
-    pub entity: Entity,
+    pub(super) entity: Entity,
     /// Where it runs or waits, or did last.
-    pub home: CpuId,
+    pub(super) home: CpuId,
     /// Its group on that CPU, while it wants to run.
-    pub group: Option<u32>,
+    pub(super) group: Option<u32>,
     /// While it runs: until when it was charged.
-    pub charged: Time,
+    pub(super) charged: Time,
     /// Where it is to go when it leaves its CPU.
-    pub moves: Option<CpuId>,
+    pub(super) moves: Option<CpuId>,
 }
 
 /// A CPU's queue.
 #[derive(Debug, Clone, Default)]
-pub struct Local {
+pub(super) struct Local {
     /// Groups of which somebody waits.
-    pub waiting: Set,
+    pub(super) waiting: Set,
     /// All groups that want to run there.
-    pub sum: Sum,
+    pub(super) sum: Sum,
     /// Times in a row that nothing could be moved although something should.
-    pub failed: u32,
+    pub(super) failed: u32,
     /// The same of who runs beside another on a core, while this CPU's own is idle.
-    pub failed_core: u32,
+    pub(super) failed_core: u32,
     /// When it evens out next.
-    pub due: Time,
+    pub(super) due: Time,
 }
