@@ -108,21 +108,24 @@ impl HeldProcess {
     }
 
     /// What stands in its environment; `None` when it is gone. While a process ends (its memory goes before itself) or
-    /// becomes another program there is none, or it cannot be read: asked again for a while.
+    /// becomes another program there is none, it cannot be read, or reading ends in the middle as if that were all: what
+    /// is read counts when it is read twice.
     fn environment(&self) -> Option<io::Result<Vec<u8>>> {
         let until = Instant::now() + PATIENCE;
+        let read = || fs::read(format!("/proc/{}/environ", self.pid));
         loop {
-            let read = fs::read(format!("/proc/{}/environ", self.pid));
+            let (first, again) = (read(), read());
             // Still there: then what was read is its own.
             if self.is_gone(Duration::ZERO) {
                 return None;
             }
-            let is_between = match &read {
-                Ok(environment) => environment.is_empty(),
-                Err(error) => error.raw_os_error() == Some(nix::libc::ESRCH),
+            let is_settled = match (&first, &again) {
+                (Ok(first), Ok(again)) => first == again && !again.is_empty(),
+                (_, Err(error)) => error.raw_os_error() != Some(nix::libc::ESRCH),
+                (Err(_), Ok(_)) => false,
             };
-            if !is_between || Instant::now() >= until {
-                return Some(read);
+            if is_settled || Instant::now() >= until {
+                return Some(again);
             }
             self.is_gone(Duration::from_millis(10));
         }
