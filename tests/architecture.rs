@@ -95,7 +95,7 @@ fn pure_rooms_touch_no_clock_file_or_environment() {
         "std::thread",
     ];
     let mut broken = Vec::new();
-    for room in ["units", "model", "stats", "analysis", "bounds", "sim", "report", "probes"] {
+    for room in ["units", "model", "stats", "analysis", "audit", "bounds", "sim", "report", "probes"] {
         for file in rust_files(&root().join("crates").join(room).join("src")) {
             let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             if room == "probes" && !PURE.contains(&name) {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
+use bulkhead::model::system::{HostFacts, HostShape};
 use tempfile::TempDir;
 
 fn bulkhead(folder: &TempDir, arguments: &[&str]) -> Output {
@@ -47,6 +48,7 @@ fn help_fits_a_terminal_and_shows_examples() {
         "mpirun",
         "simulate",
         "doctor",
+        "plan",
         "compare",
         "report",
         "experiment",
@@ -167,6 +169,27 @@ fn results_are_as_the_published_schema_says() {
     for format in ["journal", "experiment", "preflight", "power"] {
         let text = stdout(&bulkhead(&folder, &["schema", format]));
         serde_json::from_str::<serde_json::Value>(&text).unwrap_or_else(|error| panic!("{format}: {error}"));
+    }
+}
+
+#[test]
+fn a_host_is_written_with_what_was_measured_on_it() {
+    let folder = folder();
+    assert_eq!(quick_fake(&folder, "run").status.code(), Some(0));
+    let written = bulkhead(&folder, &["doctor", "--host-file", "here.toml", "--run", "run"]);
+    assert_eq!(written.status.code(), Some(0), "{}", String::from_utf8_lossy(&written.stderr));
+    let text = fs::read_to_string(folder.path().join("here.toml")).expect("it was written");
+    // Nothing of a fake platform is a fact.
+    assert!(text.contains("# note: figures of fake, fake#2 are made up"), "{text}");
+    let shape = HostShape::from_toml(&text).expect("a host");
+    assert_eq!(shape.facts, HostFacts::default());
+    let printed = stdout(&bulkhead(&folder, &["doctor", "--host-file", "-"]));
+    assert_eq!(HostShape::from_toml(&printed).expect("a host").nodes, shape.nodes);
+    for (run, wanted) in [("nothing", "nothing"), ("here.toml", "wanted the folder of a run")] {
+        let refused = bulkhead(&folder, &["doctor", "--host-file", "-", "--run", run]);
+        assert_eq!(refused.status.code(), Some(2));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains(wanted), "{said}");
     }
 }
 

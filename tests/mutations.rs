@@ -304,6 +304,7 @@ macro_rules! strangers {
 
 // What needs a socket or a thread for each input, or shows a whole page of it, is slower.
 strangers! {
+    certificate: EVERYDAY,
     channel_answer: EVERYDAY,
     classes: EVERYDAY,
     clock: EVERYDAY,
@@ -313,6 +314,7 @@ strangers! {
     file_requests: 50_000,
     guest_config: EVERYDAY,
     hello: EVERYDAY,
+    host_file: EVERYDAY,
     image_documents: EVERYDAY,
     image_layer: 10_000,
     ledger: EVERYDAY,
@@ -320,6 +322,7 @@ strangers! {
     net_control: EVERYDAY,
     numa_maps: EVERYDAY,
     partition: EVERYDAY,
+    plan_file: 20_000,
     plug_events: EVERYDAY,
     qmp: 100_000,
     results: 2_000,
@@ -327,6 +330,7 @@ strangers! {
     set_file: EVERYDAY,
     set_state: EVERYDAY,
     ssh: EVERYDAY,
+    system_file: 20_000,
     sweep_mounts: EVERYDAY,
     switch: EVERYDAY,
     wall_mounts: EVERYDAY,

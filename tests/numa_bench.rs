@@ -14,6 +14,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::placement_fixture::cases::Dice;
 use crate::placement_fixture::run;
+use bulkhead::model::system::HostShape;
 use bulkhead::partition::place::{HostNode, HostTopology, HugePages, Rights, possible_on};
 use bulkhead::units::Bytes;
 use rand::SeedableRng;
@@ -185,6 +186,38 @@ fn asked_and_given_agree_on_a_big_host() {
     assert!(said.contains(&format!("{count} of {count} invalid ones started nothing")), "{said}{complained}");
     // All four were used, that of block devices as well.
     assert!(said.contains("bench: 0 groups left, handed down: cpuset cpu io memory"), "{said}");
+}
+
+/// Makes a CPU stop and reserves huge pages, then describes the guest as a host.
+const DESCRIBE: &str = "
+set -e
+echo 0 > /sys/devices/system/cpu/cpu7/online
+echo 8 > /sys/devices/system/node/node2/hugepages/hugepages-2048kB/nr_hugepages
+exec \"$1\" doctor --host-file -
+";
+
+#[test]
+fn a_big_host_is_described_as_it_is() {
+    if !has_qemu() {
+        return;
+    }
+    let bulkhead = env!("CARGO_BIN_EXE_bulkhead");
+    let mut exec = Command::new(bulkhead);
+    exec.stdin(Stdio::null()).args(["exec", "--accel", "tcg", "--cpus", "8", "--memory", "2GiB"]);
+    exec.args(["--guest-nodes", "4", "--boot-deadline-s", "200", "--user", "0", "--workdir", "/"]);
+    exec.args(["--ro", bulkhead, "--", "/bin/sh", "-c", DESCRIBE, "sh", bulkhead]);
+    let output = booted(&mut exec);
+    let (said, complained) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{complained}");
+    let shape = HostShape::from_toml(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let cpus: Vec<String> = shape.nodes.iter().map(|node| node.cpus.to_string()).collect();
+    assert_eq!(cpus, ["0-1", "2-3", "4-5", "6"], "{said}");
+    let memory: Vec<u64> = shape.nodes.iter().map(|node| node.memory_mib.get()).collect();
+    assert!(memory.iter().all(|mib| (300..=512).contains(mib)), "{said}");
+    let huge: Vec<u64> = shape.nodes.iter().map(|node| node.hugepages_mib.get()).collect();
+    assert_eq!(huge, [0, 0, 16, 0], "{said}");
+    assert!(said.contains("# note: CPUs 7 do not run"), "{said}");
 }
 
 /// What became of it, once its guest has booted. A translated guest of 16 CPUs on 2 stands still while its kernel starts about

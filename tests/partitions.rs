@@ -42,6 +42,7 @@ mod sets;
 mod sets_crash;
 mod sets_faults;
 mod sets_images;
+mod sets_plan;
 mod sets_saved;
 mod switch;
 mod wall;

@@ -10,10 +10,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bulkhead::cli::cache_folder;
+use bulkhead::cli::{Asking, cache_folder, known_hosts};
 use bulkhead::model::experiment::{PlatformSpec, SshSpec};
 use bulkhead::model::journal::FailureKind;
+use bulkhead::model::partition::set::SetErrors;
+use bulkhead::model::system::System;
+use bulkhead::partition::place::SeenHost;
 use bulkhead::platforms::ledger::Ledger;
+use bulkhead::platforms::ssh::run_there;
 use bulkhead::platforms::{Broken, Cancel, Instance, InstanceSpec, Platform, PlatformContext, make};
 use bulkhead::probes::job::Job;
 use bulkhead::probes::params::{GapParams, ProbeSpec};
@@ -228,6 +232,46 @@ fn a_machine_behind_ssh_is_measured_and_left_as_it_was() {
     let reply = instance.finish(&Cancel::new()).expect("it ends");
     assert!(reply.report.expect("a report").is_ok());
     instance.end();
+    server.wait_until_clean();
+}
+
+#[test]
+fn a_machine_behind_ssh_says_what_it_is_made_of_and_is_left_as_it_was() {
+    if missing() {
+        return;
+    }
+    let server = Server::start(4);
+    let text = format!(
+        "[host.far]\nfrom = \"ssh:root@{}\"\n[partition.a]\nprogram = [\"/bin/true\"]\n",
+        server.address
+    );
+    let system = System::from_toml(&text, "s").expect("a system");
+    let ask = |ssh: &SshSpec| {
+        let cancel = Cancel::new();
+        let asking = Asking { exe: Path::new(env!("CARGO_BIN_EXE_bulkhead")), ssh, cancel: &cancel };
+        let mut notes = Vec::new();
+        let known = known_hosts(&system, server.folder.path(), &asking, &mut notes);
+        known.map(|known| (known, notes)).map_err(|faults| SetErrors::of(faults, &text).to_string())
+    };
+    let ssh = server.spec().ssh.expect("an ssh platform");
+    let (known, notes) = ask(&ssh).unwrap_or_else(|error| panic!("{error}"));
+    // It is this machine, behind a cable.
+    let here = SeenHost::of_this_host().expect("this host");
+    assert_eq!(known[0].shape.nodes, here.shape.nodes);
+    // Its cards are those of its network namespace, its disks this machine's.
+    let silent = notes.iter().any(|note| note.starts_with("host.far: disks left out"));
+    assert_eq!(silent, !here.disks.is_empty(), "{notes:?}");
+    let key = SshSpec { identity: Some(server.path("stranger")), ..ssh.clone() };
+    let refused = ask(&key).expect_err("a stranger");
+    assert!(refused.contains("line 2: host.far.from: ") && refused.contains("authorized_keys"), "{refused}");
+    let cancel = Cancel::new();
+    let there = SshSpec { destinations: vec![format!("root@{}", server.address)], ..ssh };
+    let exe = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let much =
+        run_there(&there, exe, &["doctor", "--host-file", "-"], 10, &cancel).expect_err("more than that");
+    assert!(much.to_string().contains("more than the 10 bytes"), "{much}");
+    let wrong = run_there(&there, exe, &["doctor", "--no-such-option"], 1000, &cancel).expect_err("it fails");
+    assert!(wrong.to_string().contains("--no-such-option"), "{wrong}");
     server.wait_until_clean();
 }
 

@@ -8,6 +8,7 @@ pub use super::channel_args::{BenchArgs, ChannelArgs, ChannelVerb};
 use super::exec::args::ExecArgs;
 use super::moment;
 use super::mpirun::args::MpirunArgs;
+use super::plan::args::PlanArgs;
 pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs, VolumeArgs, VolumeVerb};
 use super::tool_args::ToolArgs;
 use units::Nanos;
@@ -47,6 +48,8 @@ pub enum Verb {
     Mpirun(Box<MpirunArgs>),
     /// Channels between partitions: what they give on this host
     Channel(Box<ChannelArgs>),
+    /// Decide where partitions go: on which host, memory node and CPUs, proven best, or why there is no way
+    Plan(Box<PlanArgs>),
     /// Bring a set of partitions up: programs and machines with their networks, walled off
     Up(UpArgs),
     /// End a set of partitions and leave nothing of it
@@ -320,7 +323,9 @@ fn load(text: &str) -> Result<(u32, u32), String> {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead doctor\n  bulkhead doctor --json | jq '.checks[] | select(.level == \"dirty\")'\n  \
-                  bulkhead doctor --power\n  bulkhead doctor --power --runs 40 --budget-s 600\n\n\
+                  bulkhead doctor --power\n  bulkhead doctor --power --runs 40 --budget-s 600\n  \
+                  bulkhead doctor --host-file a.host.toml --run /tmp/monday\n\n\
+                  A system's file names what --host-file wrote:  [host.a]  from = \"a.host.toml\"\n\n\
                   Exit codes:\n  0 done   2 bad input   3 the machine lacks something   4 a run of --power broke\n  \
                   130 interrupted; --power tells what it has found so far"
 )]
@@ -338,6 +343,12 @@ pub struct DoctorArgs {
     /// Begin no further run after this many seconds [default: 150]
     #[arg(long, value_name = "S", requires = "power", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub budget_s: Option<u32>,
+    /// Write what this host is made of, for planning: memory nodes, CPUs by core and by cache, memory, cards, disks; - for stdout
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_trial", "power", "json"])]
+    pub host_file: Option<PathBuf>,
+    /// With what was measured on it: the folder of a run, or what channel bench --json printed; several, the first counts
+    #[arg(long = "run", value_name = "RUN", requires = "host_file")]
+    pub runs_on_it: Vec<PathBuf>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,
@@ -445,6 +456,12 @@ pub enum Format {
     Set,
     /// Output of `channel bench --json`
     Channel,
+    /// What `doctor --host-file` writes, as JSON
+    Host,
+    /// A system that `plan` takes, as JSON
+    System,
+    /// plan.json
+    Plan,
 }
 
 /// Arguments of `completions`.

@@ -17,6 +17,9 @@ pub fn run(args: &DoctorArgs) -> Verdict {
     if args.power {
         return super::power::run(args);
     }
+    if let Some(file) = &args.host_file {
+        return super::host_file::run(file, &args.runs_on_it);
+    }
     let cancel = interrupt::token().or_lacking()?;
     let folder = std::env::current_dir().or_lacking()?;
     let mut preflight = host::preflight(&folder);

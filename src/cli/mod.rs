@@ -20,6 +20,7 @@ mod ending;
 mod exec;
 mod experiment;
 mod fit;
+mod host_file;
 mod interrupt;
 mod json;
 mod logs;
@@ -29,6 +30,7 @@ mod moment;
 mod mpirun;
 mod one;
 mod output;
+mod plan;
 mod power;
 mod preview;
 mod progress;
@@ -45,6 +47,7 @@ mod volume;
 use std::process::ExitCode;
 
 pub use cache::folder as cache_folder;
+pub use plan::{Asking, known_hosts};
 
 use clap::Parser;
 use nix::sys::signal::{SigSet, Signal};
@@ -87,6 +90,7 @@ fn run(verb: Verb) -> Verdict {
     match verb {
         Verb::Exec(_) | Verb::Mpirun(_) => Ok(Ending::Done),
         Verb::Measure(args) => measure::run(&args),
+        Verb::Plan(args) => plan::run(&args),
         Verb::Simulate(args) => simulate::run(&args),
         Verb::Channel(args) => channel::run(&args),
         Verb::Up(args) => up::run(&args),

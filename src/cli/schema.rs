@@ -25,5 +25,8 @@ const fn stored(format: Format) -> &'static str {
         Format::Power => formats::POWER,
         Format::Set => formats::SET,
         Format::Channel => formats::CHANNEL,
+        Format::Host => formats::HOST,
+        Format::System => formats::SYSTEM,
+        Format::Plan => formats::PLAN,
     }
 }

@@ -33,6 +33,7 @@ Examples:
   bulkhead ps
   bulkhead down plant
   bulkhead up solver.toml --split node    one partition per memory node, each with its share
+  bulkhead up plant-plan/plan.json --on a    what bulkhead plan has planned for host a, which is this one
   bulkhead up plant.toml --emit systemd --out /srv/plant
   bulkhead up plant.toml --emit boot && systemctl enable --now ./plant-boot/bulkhead-plant.service
 
@@ -56,9 +57,12 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = UP_AFTER)]
 pub struct UpArgs {
-    /// The set, a TOML file
+    /// The set, a TOML file; or a plan.json, of which the set of this host is taken
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// With a plan: the host that this machine is in it [default: the one that is "here", or the only one]
+    #[arg(long, value_name = "HOST")]
+    pub on: Option<String>,
     /// What guests are made of.
     #[command(flatten)]
     pub tools: ToolArgs,

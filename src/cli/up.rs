@@ -27,14 +27,15 @@ use units::Nanos;
 pub fn run(args: &UpArgs) -> Verdict {
     // They are the programs'. What is read and made for them here may be larger.
     let inherited = limits::taken();
-    let text = read(&args.file).or_bad_input()?;
-    let mut set = checked(args, &text).or_bad_input()?;
+    let file = super::plan::set_of(&args.file, args.on.as_deref()).or_bad_input()?;
+    let text = read(&file).or_bad_input()?;
+    let mut set = checked(args, &file, &text).or_bad_input()?;
     if args.split == Some(SplitAt::Node) {
         let host = HostTopology::of_this_host().map_err(anyhow::Error::msg).or_lacking()?;
         let split = over_nodes(&set, &host);
-        set = split.map_err(|fault| told(&args.file, &text, vec![fault])).or_bad_input()?;
+        set = split.map_err(|fault| told(&file, &text, vec![fault])).or_bad_input()?;
     }
-    let file = args.file.canonicalize().or_bad_input()?;
+    let file = file.canonicalize().or_bad_input()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
     let tools = tools(args, &set);
     if let Some(manager) = args.emit {
@@ -56,7 +57,7 @@ pub fn run(args: &UpArgs) -> Verdict {
     progress.finish();
     match outcome {
         Ok(()) => {}
-        Err(UpError::Faults(faults)) => return Err(told(&args.file, &text, faults)).or_bad_input(),
+        Err(UpError::Faults(faults)) => return Err(told(&file, &text, faults)).or_bad_input(),
         Err(UpError::Interrupted) => return Ok(Ending::Interrupted),
         Err(error @ UpError::Lacking(_)) => return Err(error).or_lacking(),
         Err(error @ UpError::Broke(_)) => return Err(error).or_broke(),
@@ -78,13 +79,13 @@ fn tools(args: &UpArgs, set: &PartitionSet) -> Tools {
 }
 
 /// The set in a file. Of one that is wrong, it is told as well what this host says against the rest.
-fn checked(args: &UpArgs, text: &str) -> anyhow::Result<PartitionSet> {
-    let mut read = ReadSet::of(text, &stem(&args.file));
+fn checked(args: &UpArgs, file: &Path, text: &str) -> anyhow::Result<PartitionSet> {
+    let mut read = ReadSet::of(text, &stem(file));
     if let (None, Some(set)) = (read.faultless(), &read.set) {
         let faults = faults_here(set, &tools(args, set), &state_root().join(&set.name));
         read.add(faults, FoundBy::Host, text);
     }
-    read.finish().map_err(|errors| anyhow!(errors.in_file(&args.file)))
+    read.finish().map_err(|errors| anyhow!(errors.in_file(file)))
 }
 
 fn stem(path: &Path) -> String {

@@ -5,8 +5,10 @@
 
 pub mod frames;
 mod images;
+mod plans;
 
 pub use images::{image_documents, image_layer};
+pub use plans::{certificate, host_file, plan_file, system_file};
 
 use std::io::Write;
 use std::net::Shutdown;

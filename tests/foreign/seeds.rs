@@ -81,6 +81,31 @@ pub fn classes() -> Seeds {
     files("classes")
 }
 
+pub fn host_file() -> Seeds {
+    let page = include_str!("../../docs/plan.md");
+    let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split_once("```"));
+    let hosts = blocks.map(|(block, _)| block).filter(|block| block.starts_with("[[node]]"));
+    hosts.map(|host| host.as_bytes().to_vec()).collect()
+}
+
+/// A file of `tests/fixtures/plan`.
+fn planned(name: &str) -> Seeds {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/plan");
+    vec![std::fs::read(folder.join(name)).expect("it is there")]
+}
+
+pub fn system_file() -> Seeds {
+    planned("plant.toml")
+}
+
+pub fn plan_file() -> Seeds {
+    planned("plan.json")
+}
+
+pub fn certificate() -> Seeds {
+    planned("plan.proof")
+}
+
 pub fn results() -> Seeds {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/schema1/results.json");
     let whole: serde_json::Value =

@@ -7,6 +7,7 @@
 //!       ├─attribution, timeline─► who took the time
 //!       ├─shares, policy────────► by which policy CPUs are shared
 //!       └─outside───────────────► what its clock was
+//! RunResults ──host_facts──► what planning takes from it
 //! ```
 
 // Made-up runs name this crate as other crates' tests do, which take the same file.
@@ -18,6 +19,7 @@ pub mod cap;
 pub mod channel_bench;
 pub mod exceedance;
 mod fair_share;
+pub mod host_facts;
 mod host_memory;
 pub mod isolation;
 pub mod joint;

@@ -21,3 +21,9 @@ pub const POWER: &str = include_str!("../../../docs/formats/power.schema.json");
 pub const SET: &str = include_str!("../../../docs/formats/set.schema.json");
 /// Output of `channel bench --json`.
 pub const CHANNEL: &str = include_str!("../../../docs/formats/channel.schema.json");
+/// A host, as `doctor --host-file` writes it, as JSON.
+pub const HOST: &str = include_str!("../../../docs/formats/host.schema.json");
+/// A system, as JSON: a set with hosts, links, and what each partition needs.
+pub const SYSTEM: &str = include_str!("../../../docs/formats/system.schema.json");
+/// `plan.json`.
+pub const PLAN: &str = include_str!("../../../docs/formats/plan.schema.json");

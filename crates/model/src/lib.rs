@@ -23,6 +23,7 @@ pub mod host_state;
 pub mod isolation;
 pub mod journal;
 pub mod partition;
+pub mod plan;
 pub mod platform;
 pub mod policy;
 pub mod power;
@@ -32,6 +33,7 @@ pub mod results;
 pub mod scenario;
 pub mod sides;
 pub mod simulation;
+pub mod system;
 pub mod wire;
 
 /// Version of the formats in a run directory (`journal.jsonl`, `results.json`). Raised when an old reader would

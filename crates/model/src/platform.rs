@@ -375,6 +375,14 @@ fn check_owners(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     )))
 }
 
+/// Whether this is an OpenSSH destination, `[user@]host`, and nothing else to anybody.
+pub fn is_ssh_destination(text: &str) -> bool {
+    // A leading dash would be an option for ssh; the rest keeps remote shells and configurations out of it.
+    let allowed =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | ':' | '%' | '[' | ']');
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(allowed)
+}
+
 fn check_ssh(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     let Some(ssh) = &platform.ssh else {
         return if platform.kind == PlatformKind::Ssh {
@@ -388,10 +396,7 @@ fn check_ssh(platform: &PlatformSpec) -> Result<(), ExperimentError> {
     };
     within("number of platform.ssh.destinations", ssh.destinations.len() as u64, 1, 64)?;
     for destination in &ssh.destinations {
-        // A leading dash would be an option for ssh; the rest keeps remote shells and configurations out of it.
-        let allowed =
-            |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@' | ':' | '%' | '[' | ']');
-        if destination.is_empty() || destination.starts_with('-') || !destination.chars().all(allowed) {
+        if !is_ssh_destination(destination) {
             return Err(contradiction(format!(
                 "platform \"{}\": \"{}\" is no SSH destination: wanted [user@]host",
                 platform.label,

@@ -116,14 +116,18 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> Option<String> {
         return Some(kind);
     }
     let flagged = value_of(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|f| f == "hypervisor"));
-    let maker = read("sys/class/dmi/id/sys_vendor");
-    let product = read("sys/class/dmi/id/product_name");
-    let described: Vec<String> = [maker, product].into_iter().flatten().collect();
-    match (flagged, described.is_empty()) {
-        (true, false) => Some(described.join(" ")),
-        (true, true) => Some(signature().unwrap_or_else(|| "unknown".to_owned())),
-        (false, _) => None,
-    }
+    flagged.then(|| machine_below(root).or_else(signature).unwrap_or_else(|| "unknown".to_owned()))
+}
+
+/// What the firmware calls this machine, maker and product.
+pub fn machine() -> Option<String> {
+    machine_below(Path::new("/"))
+}
+
+fn machine_below(root: &Path) -> Option<String> {
+    let read = |path: &str| read_bounded(&root.join(path)).as_deref().and_then(tidy);
+    let said = ["sys/class/dmi/id/sys_vendor", "sys/class/dmi/id/product_name"].into_iter().filter_map(read);
+    Some(said.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
 }
 
 /// What the hypervisor calls itself, `KVMKVMKVM` for example (CPUID leaf 0x40000000; Intel SDM volume 2, `CPUID`).

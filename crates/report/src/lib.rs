@@ -23,6 +23,7 @@ mod isolation;
 #[path = "../../analysis/src/made_run.rs"]
 mod made_run;
 pub mod page;
+pub mod plan;
 pub mod simulation;
 pub mod terminal;
 pub mod text;
@@ -30,3 +31,5 @@ mod together;
 pub mod trace_events;
 pub mod utc;
 mod who;
+
+pub use page::plan as plan_page;

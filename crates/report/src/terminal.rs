@@ -28,7 +28,8 @@ pub struct Style {
 }
 
 impl Style {
-    pub(super) fn columns(self) -> usize {
+    /// Columns that texts are made for, 40 … 160.
+    pub fn columns(self) -> usize {
         self.width.clamp(40, 160)
     }
 }

@@ -16,13 +16,15 @@ mod tests {
     use model::formats::*;
     use model::journal::JournalLine;
     use model::partition::set::PartitionSet;
+    use model::plan::Plan;
     use model::power::PowerReport;
     use model::preflight::Preflight;
     use model::results::RunResults;
     use model::scenario::Scenario;
+    use model::system::{Beside, HostShape};
 
     /// Name of the file, its text, the schema that the types have today.
-    fn all() -> [(&'static str, &'static str, Schema); 9] {
+    fn all() -> [(&'static str, &'static str, Schema); 12] {
         [
             ("results", RESULTS, schema_for!(RunResults)),
             ("journal", JOURNAL, schema_for!(JournalLine)),
@@ -33,6 +35,9 @@ mod tests {
             ("scenario", SCENARIO, scenario()),
             ("set", SET, schema_for!(PartitionSet)),
             ("channel", CHANNEL, schema_for!(ChannelBench)),
+            ("host", HOST, schema_for!(HostShape)),
+            ("system", SYSTEM, system()),
+            ("plan", PLAN, schema_for!(Plan)),
         ]
     }
 
@@ -61,6 +66,36 @@ mod tests {
                 "description": "Lists of values by path, or ranges with `from`, `to`, and `step` or `factor`; every combination is a case.",
                 "additionalProperties": {"type": ["array", "object"]}
             }),
+        );
+        schema
+    }
+
+    /// A set and what stands beside it. Needs are read apart from the set, but written in their partition.
+    fn system() -> Schema {
+        let (mut schema, mut beside) = (schema_for!(PartitionSet), schema_for!(Beside));
+        let taken = |from: &mut Schema, key: &str| from.remove(key).expect("it is there");
+        let (Value::Object(mut keys), Value::Object(more)) =
+            (taken(&mut beside, "properties"), taken(&mut beside, "$defs"))
+        else {
+            panic!("keys and definitions are objects")
+        };
+        let needs = keys.remove("needs").expect("needs");
+        let need = needs.get("additionalProperties").expect("a need for each partition").clone();
+        let definitions = schema.get_mut("$defs").and_then(Value::as_object_mut).expect("definitions");
+        for (name, definition) in more {
+            let there = definitions.entry(name.clone()).or_insert_with(|| definition.clone());
+            assert_eq!(*there, definition, "two definitions of {name}");
+        }
+        let partition = definitions.get_mut("PartitionEntry").and_then(|entry| entry.get_mut("properties"));
+        partition
+            .and_then(Value::as_object_mut)
+            .expect("keys of a partition")
+            .insert("needs".to_owned(), need);
+        schema.get_mut("properties").and_then(Value::as_object_mut).expect("properties").append(&mut keys);
+        schema.insert("title".to_owned(), json!("System"));
+        schema.insert(
+            "description".to_owned(),
+            json!("What is to be planned: partitions, what each needs, and hosts."),
         );
         schema
     }

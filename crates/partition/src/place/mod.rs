@@ -5,7 +5,7 @@
 //!                  │          │        (in the group)             │             │
 //!                  └──────────┴─ refused, nothing is made         └─ Given      └─ any: ended, with both values
 //! ```
-//! [`split`] makes one partition per memory node out of one job.
+//! [`split`] makes one partition per memory node out of one job. [`SeenHost`] is what plans know of a host.
 
 mod compare;
 mod group;
@@ -13,6 +13,7 @@ mod possible;
 mod priority;
 mod read;
 mod settings;
+mod shape;
 pub mod split;
 mod threads;
 mod topology;
@@ -21,6 +22,7 @@ pub use group::group;
 pub use possible::check as possible_on;
 pub use read::read_back;
 pub use settings::overhead;
+pub use shape::{SeenDisk, SeenHost};
 pub use threads::place;
 #[cfg(test)]
 pub use topology::tests::big_host;

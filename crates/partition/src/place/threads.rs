@@ -103,10 +103,16 @@ fn in_order(answer: &Value) -> Option<Vec<u32>> {
 pub fn allowed(pid: u32, thread: u32) -> Result<NumberList, Reason> {
     let path = format!("/proc/{pid}/task/{thread}/status");
     let status = text(path.as_ref())?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    line.ok_or_else(|| format!("{path} has no Cpus_allowed_list"))?
-        .parse()
-        .map_err(|error| format!("{path}: {error}").into())
+    allowed_in(&status, "Cpus_allowed_list").map_err(|error| format!("{path}: {error}").into())
+}
+
+/// What a list of a `status` file says: `Cpus_allowed_list`, `Mems_allowed_list`.
+///
+/// # Errors
+/// There is none, or it is no list.
+pub fn allowed_in(status: &str, name: &str) -> Result<NumberList, Reason> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.ok_or_else(|| format!("it has no {name}"))?.parse()
 }
 
 fn all_threads(pid: u32) -> Result<Vec<u32>, Reason> {

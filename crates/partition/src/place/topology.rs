@@ -71,6 +71,9 @@ pub struct Rights {
     pub nice: i8,
 }
 
+/// Where nobody asks.
+pub(super) const NO_RIGHTS: Rights = Rights { realtime: 0, nice: 0 };
+
 impl HostTopology {
     /// This host's.
     ///
@@ -168,7 +171,8 @@ fn kib(meminfo: &str, name: &str) -> Option<u64> {
     })
 }
 
-fn list(path: &Path) -> Result<NumberList, Reason> {
+/// A list of numbers in a file of the kernel's.
+pub(super) fn list(path: &Path) -> Result<NumberList, Reason> {
     text(path)?.parse().map_err(|error| format!("{}: {error}", path.display()).into())
 }
 

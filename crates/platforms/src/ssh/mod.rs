@@ -6,6 +6,7 @@
 //!           ssh DEST FOLDER/bulkhead agent ◄── link ──►    standard streams of the session
 //!                    │ removes its own file at once
 //!                    └ janitor: removes the folder when the agent ends, however it ends
+//!  run_there  ssh DEST mktemp, cat, bulkhead WORDS         for one answer; the shell removes the folder
 //! ```
 //! Host keys are checked strictly: one that is not known, or has changed, is refused, never learned. Nothing that came
 //! from the network or the user becomes part of a remote command without being checked to the last character.
@@ -15,4 +16,4 @@ mod remote;
 
 pub mod janitor;
 pub use client::explain;
-pub use remote::{Ssh, is_our_folder};
+pub use remote::{Ssh, is_our_folder, run_there};

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use crate::spawn::{Bond, spawn};
 use crate::{Broken, Cancel, Instance, InstanceSpec, Platform, Reach};
 use model::experiment::{PlatformSpec, SshSpec};
 use model::journal::{Failure, FailureKind, PlatformState};
+use model::platform::is_ssh_destination;
 use units::Reason;
 
 /// For a short remote command.
@@ -94,15 +95,8 @@ impl Ssh {
     /// Copies this binary into a fresh folder of the machine; returns the folder.
     fn copy(&self, destination: &str, cancel: &Cancel) -> Result<String, Reason> {
         let ssh = self.ssh()?;
-        let parent = ssh.scratch.as_deref().unwrap_or(USUAL_FOLDER).trim_end_matches('/');
-        if !is_plain_path(parent) {
-            return Err(format!(
-                "ssh.scratch = \"{parent}\" may only be an absolute path of letters, digits and / . _ -"
-            )
-            .into());
-        }
-        let binary = File::open(&self.exe)
-            .map_err(|error| format!("cannot open this program's binary {}: {error}", self.exe.display()))?;
+        let parent = parent_of(ssh)?;
+        let binary = binary(&self.exe)?;
         // Checked above: nothing in the path means anything to a shell.
         let remote = format!(
             "umask 077; d=$(mktemp -d {parent}/{FOLDER_PREFIX}XXXXXXXXXX) || exit 1; cat > \"$d/bulkhead\" && \
@@ -204,7 +198,57 @@ pub fn is_our_folder(folder: &str, parent: &str) -> bool {
     random.is_some_and(|random| random.len() == 10 && random.chars().all(|c| c.is_ascii_alphanumeric()))
 }
 
-/// Runs a short remote command and returns its output; `input` goes to its standard input.
+/// The folder in which folders of ours are made.
+fn parent_of(ssh: &SshSpec) -> Result<&str, Reason> {
+    let parent = ssh.scratch.as_deref().unwrap_or(USUAL_FOLDER).trim_end_matches('/');
+    if is_plain_path(parent) {
+        return Ok(parent);
+    }
+    Err(format!("ssh.scratch = \"{parent}\" may only be an absolute path of letters, digits and / . _ -")
+        .into())
+}
+
+fn binary(exe: &Path) -> Result<File, Reason> {
+    File::open(exe)
+        .map_err(|error| format!("cannot open this program's binary {}: {error}", exe.display()).into())
+}
+
+/// Runs this program on a machine, with these words behind its name, and returns what it prints, at most `most` bytes. All over one
+/// connection, and the machine's shell removes what was copied, however that ends.
+///
+/// # Errors
+/// The machine is not reached, cannot run the program, or it fails or prints more.
+pub fn run_there(
+    ssh: &SshSpec,
+    exe: &Path,
+    words: &[&str],
+    most: u64,
+    cancel: &Cancel,
+) -> Result<String, Reason> {
+    let destination = ssh.destinations.first().ok_or("no machine is named")?;
+    let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    if !is_ssh_destination(destination) || !words.iter().all(is_plain) {
+        return Err(format!("\"{destination}\" is no SSH destination: wanted [user@]host").into());
+    }
+    let parent = parent_of(ssh)?;
+    // Checked: nothing in it means anything to a shell.
+    let remote = format!(
+        "umask 077; m=$(uname -sm); [ \"$m\" = 'Linux {arch}' ] || \
+         {{ echo \"it is $m, this program runs on Linux {arch}: use a build for that machine\" >&2; exit 1; }}; \
+         d=$(mktemp -d {parent}/{FOLDER_PREFIX}XXXXXXXXXX) || exit 1; trap 'rm -rf \"$d\"' EXIT; trap 'exit 1' HUP INT TERM PIPE; \
+         cat > \"$d/bulkhead\" && chmod 700 \"$d/bulkhead\" && \"$d/bulkhead\" {words}",
+        arch = std::env::consts::ARCH,
+        words = words.join(" "),
+    );
+    let mut out = output(ssh, destination, &remote, Some(binary(exe)?), COPY_LIMIT, most, cancel)?;
+    let mut text = String::new();
+    std::io::Seek::rewind(&mut out)
+        .and_then(|()| out.take(most).read_to_string(&mut text))
+        .map_err(|error| format!("what {destination} said is no text: {error}"))?;
+    Ok(text)
+}
+
+/// Runs a short remote command and returns the beginning of its output; `input` goes to its standard input.
 fn call(
     ssh: &SshSpec,
     destination: &str,
@@ -213,9 +257,22 @@ fn call(
     limit: Duration,
     cancel: &Cancel,
 ) -> Result<String, Reason> {
+    output(ssh, destination, remote, input, limit, u64::MAX, cancel).map(beginning_of)
+}
+
+/// Runs a remote command and returns the file that holds its output, of at most so many bytes.
+fn output(
+    ssh: &SshSpec,
+    destination: &str,
+    remote: &str,
+    input: Option<File>,
+    limit: Duration,
+    most: u64,
+    cancel: &Cancel,
+) -> Result<File, Reason> {
     let mut command = command(ssh, destination, remote);
     command.stdin(input.map_or_else(Stdio::null, Stdio::from));
-    // To files, not pipes: nobody has to read while the command runs, and what it says is bounded afterwards.
+    // To files, not pipes: nobody has to read while the command runs, and what it says is bounded.
     let files = tempfile::tempfile().and_then(|out| Ok((out, tempfile::tempfile()?)));
     let (out, complaints) = files.map_err(|error| format!("cannot make a temporary file: {error}"))?;
     let copies = out.try_clone().and_then(|out| Ok((out, complaints.try_clone()?)));
@@ -227,10 +284,15 @@ fn call(
         }
         _ => format!("cannot start ssh: {error}"),
     })?;
-    let status = wait(&mut child, limit, cancel)
-        .ok_or_else(|| format!("{destination} did not finish within {} s", limit.as_secs()))?;
+    let is_too_long = || out.metadata().is_ok_and(|file| file.len() > most);
+    let status = wait(&mut child, limit, &is_too_long, cancel);
+    if is_too_long() {
+        return Err(format!("{destination} said more than the {most} bytes that its answer may have").into());
+    }
+    let status =
+        status.ok_or_else(|| format!("{destination} did not finish within {} s", limit.as_secs()))?;
     match status.code() {
-        Some(0) => Ok(beginning_of(out)),
+        Some(0) => Ok(out),
         Some(OWN_FAILURE) => Err(explain(destination, &beginning_of(complaints)).into()),
         _ => {
             Err(format!("{destination}: the command failed ({status}): {}", beginning_of(complaints).trim())
@@ -239,13 +301,18 @@ fn call(
     }
 }
 
-/// Waits for the end; kills what takes too long or is not wanted any more.
-fn wait(child: &mut Child, limit: Duration, cancel: &Cancel) -> Option<std::process::ExitStatus> {
+/// Waits for the end; kills what takes too long, says too much or is not wanted any more.
+fn wait(
+    child: &mut Child,
+    limit: Duration,
+    is_too_long: &dyn Fn() -> bool,
+    cancel: &Cancel,
+) -> Option<std::process::ExitStatus> {
     let until = Instant::now() + limit;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Some(status),
-            Ok(None) if Instant::now() < until && !cancel.is_cancelled() => {
+            Ok(None) if Instant::now() < until && !cancel.is_cancelled() && !is_too_long() => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             _ => {

@@ -29,6 +29,7 @@ mod memory;
 mod notes;
 pub(crate) mod parts;
 mod peers;
+pub mod plan;
 mod probes;
 mod provenance;
 mod rates;

@@ -22,9 +22,14 @@ const LONGEST_WORDS: usize = 1 << 20;
 impl PartitionSet {
     /// Everything that is wrong and can be known without a host.
     pub fn check(&self) -> Vec<Fault> {
+        self.check_up_to(MOST_PARTITIONS)
+    }
+
+    /// The same, with at most so many partitions.
+    pub(crate) fn check_up_to(&self, most: usize) -> Vec<Fault> {
         let mut faults = Faults::default();
         faults.note(name_fits(&["name"], &self.name));
-        faults.note(counted("partition", self.partitions.len(), 1, MOST_PARTITIONS));
+        faults.note(counted("partition", self.partitions.len(), 1, most));
         faults.note(counted("network", self.networks.len(), 0, MOST_NETWORKS));
         faults.note(counted("channel", self.channels.len(), 0, MOST_CHANNELS));
         if let Some(seconds) = self.boot_deadline_s {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::{FoundBy, PartitionSet};
+use super::{FoundBy, MOST_PARTITIONS, PartitionSet};
 use crate::partition::is_name;
 use crate::scenario::line_at;
 use units::names::nearest;
@@ -154,16 +154,37 @@ struct Cut {
 impl ReadSet {
     /// Reads and checks a file; a set without a name is called `stem`.
     pub fn of(text: &str, stem: &str) -> Self {
+        match Self::tree(text) {
+            Ok(tree) => Self::of_tree(tree, text, stem, MOST_PARTITIONS),
+            Err(error) => Self::wrong(error),
+        }
+    }
+
+    /// The keys of a text, with their places in it.
+    ///
+    /// # Errors
+    /// It is too long, or no TOML.
+    pub fn tree(text: &str) -> Result<Spanned<DeTable<'_>>, SetError> {
         if text.len() > MAX_SET_BYTES {
             let problem = format!("{} bytes are too many for a set; allowed are {MAX_SET_BYTES}", text.len());
-            return Self::wrong(SetError { line: None, problem });
+            return Err(SetError { line: None, problem });
         }
-        let mut read = decode(text);
+        DeTable::parse(text).map_err(|error| Self::told(text, &error))
+    }
+
+    /// A parser's message, with its line.
+    pub fn told(text: &str, error: &toml::de::Error) -> SetError {
+        syntax(text, error, error.span())
+    }
+
+    /// Reads and checks a set of at most so many partitions whose keys have their places in `text`.
+    pub fn of_tree(tree: Spanned<DeTable<'_>>, text: &str, stem: &str, most: usize) -> Self {
+        let mut read = decode(tree, text);
         let Some(set) = &mut read.set else { return read };
         if set.name.is_empty() && is_name(stem) {
             stem.clone_into(&mut set.name);
         }
-        let mut faults = set.check();
+        let mut faults = set.check_up_to(most);
         if let Some(fault) = faults.iter_mut().find(|fault| set.name.is_empty() && fault.path == ["name"]) {
             fault.problem = format!("the file's own name, {stem:?}, cannot name a set: write name = \"…\"");
         }
@@ -171,8 +192,19 @@ impl ReadSet {
         read
     }
 
-    fn wrong(error: SetError) -> Self {
+    /// Nothing but what is wrong.
+    pub fn wrong(error: SetError) -> Self {
         Self { set: None, errors: vec![error], cuts: Vec::new() }
+    }
+
+    /// One more thing that is wrong.
+    pub fn note(&mut self, error: SetError) {
+        self.errors.push(error);
+    }
+
+    /// All that is wrong.
+    pub fn into_errors(self) -> SetErrors {
+        SetErrors::sorted(self.errors)
     }
 
     /// The set, if nothing is wrong so far.
@@ -235,11 +267,7 @@ fn before_cuts(item: usize, path: &[String], cuts: &[Cut]) -> usize {
 }
 
 /// Makes a set of a text without its unknown keys and values of a wrong type.
-fn decode(text: &str) -> ReadSet {
-    let mut tree = match DeTable::parse(text) {
-        Ok(tree) => tree,
-        Err(error) => return ReadSet::wrong(syntax(text, &error, error.span())),
-    };
+fn decode(mut tree: Spanned<DeTable<'_>>, text: &str) -> ReadSet {
     let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
     loop {
         let error = match PartitionSet::deserialize(toml::Deserializer::from(tree.clone())) {

@@ -1,0 +1,201 @@
+//! What each need is predicted to get where its replica is, and what each failure of a part takes with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::plan::{NeedUnit, PartFailure, Predicted, Survivor};
+use units::Millis;
+
+use crate::assemble::Places;
+use crate::problem::Problem;
+
+fn whole(number: i64) -> u64 {
+    number.unsigned_abs()
+}
+
+/// The host of a replica; none while it is nowhere.
+fn host_of(problem: &Problem, places: &Places, piece: usize) -> Option<usize> {
+    places.nodes[piece].first().map(|node| problem.site.nodes[*node].host)
+}
+
+/// Need by need.
+pub fn predictions(problem: &Problem, places: &Places) -> Vec<Predicted> {
+    let mut all = Vec::new();
+    for piece in 0..problem.pieces.len() {
+        let Some(host) = host_of(problem, places, piece) else { continue };
+        let here = &problem.site.hosts[host];
+        let needs = &problem.needs[problem.pieces[piece].partition];
+        let mut note = |need: &str, unit, wanted, predicted, is_assumed| {
+            let name = problem.pieces[piece].name.clone();
+            all.push(Predicted { name, need: need.to_owned(), unit, wanted, predicted, is_assumed });
+        };
+        if let Some(deadline) = needs.deadline {
+            let late = here.facts.wakeup.iter().filter(|wakeup| wakeup.miss_rate <= deadline.miss_rate);
+            if let Some(least) = late.map(|wakeup| wakeup.latency_us.get()).min() {
+                let response = least.saturating_add(deadline.runtime_us.get());
+                note("deadline", NeedUnit::Us, deadline.within_us.get(), response, false);
+            }
+        }
+        if let (Some(disk), Some(need)) =
+            (places.disk[piece].and_then(|disk| here.disks.get(disk)), needs.disk)
+        {
+            let taken = taken(problem, places, host, |other| places.disk[other] == places.disk[piece])
+                .map(|other| problem.disk_rate(other));
+            let left = disk.rate - taken.sum::<i64>() + problem.disk_rate(piece);
+            note("disk", NeedUnit::BytesPerS, need.bytes_per_s.get(), whole(left.max(0)), false);
+            if let Some(stall) = need.longest_stall_ms {
+                let count =
+                    self::taken(problem, places, host, |other| places.disk[other] == places.disk[piece])
+                        .count();
+                let longest = if count > 1 { disk.stalls.0 } else { disk.stalls.1 };
+                note("disk.longest_stall_ms", NeedUnit::Ms, stall.get(), whole(longest), !disk.is_measured);
+            }
+        }
+        if let (Some(card), Some(need)) =
+            (places.card[piece].and_then(|card| here.cards.get(card)), needs.network)
+        {
+            let taken = taken(problem, places, host, |other| places.card[other] == places.card[piece])
+                .map(|other| problem.network_rate(other));
+            let left = card.rate - taken.sum::<i64>() + problem.network_rate(piece);
+            note("network", NeedUnit::BytesPerS, need.bytes_per_s.get(), whole(left.max(0)), false);
+        }
+        if let Some(most) = needs.max_downtime_ms {
+            let (away, is_assumed) = away(problem, places, piece);
+            note("max_downtime_ms", NeedUnit::Ms, most.get(), away.get(), is_assumed);
+        }
+    }
+    all.extend(latencies(problem, places));
+    all
+}
+
+/// Replicas on a host that have something in common.
+fn taken<'a>(
+    problem: &'a Problem,
+    places: &'a Places,
+    host: usize,
+    has: impl Fn(usize) -> bool + 'a,
+) -> impl Iterator<Item = usize> + 'a {
+    (0..problem.pieces.len())
+        .filter(move |other| host_of(problem, places, *other) == Some(host) && has(*other))
+}
+
+fn latencies(problem: &Problem, places: &Places) -> Vec<Predicted> {
+    let mut all = Vec::new();
+    for talk in &problem.talks {
+        let Some(most) = talk.latency else { continue };
+        let (a, b) = talk.pieces;
+        let (Some(first), Some(second)) = (host_of(problem, places, a), host_of(problem, places, b)) else {
+            continue;
+        };
+        let facts = |host: usize| &problem.site.hosts[host].facts;
+        let is_one_node = places.nodes[a].iter().any(|node| places.nodes[b].contains(node));
+        let (takes, is_assumed) = if first != second {
+            let is_known = |host: usize| facts(host).network_us.is_some();
+            let is_measured =
+                problem.site.has_latency(first, second) || (is_known(first) && is_known(second));
+            (problem.site.network_us(first, second), !is_measured)
+        } else if is_one_node {
+            (problem.site.hosts[first].channel_us(), facts(first).channel_us.is_none())
+        } else {
+            (problem.site.hosts[first].channel_far_us(), facts(first).channel_far_us.is_none())
+        };
+        all.push(Predicted {
+            name: problem.pieces[a].name.clone(),
+            need: format!("talks_to.{}", problem.pieces[b].name),
+            unit: NeedUnit::Us,
+            wanted: whole(most),
+            predicted: whole(takes),
+            is_assumed,
+        });
+    }
+    all
+}
+
+/// How long a replica's work is away when its host dies, and whether that rests on something that was not measured.
+fn away(problem: &Problem, places: &Places, piece: usize) -> (Millis, bool) {
+    let detect = problem.site.detect_ms();
+    let hosts = &problem.site.hosts;
+    let is_guessed = hosts.iter().any(|host| host.facts.detect_ms.is_none());
+    match places.spare[piece].first() {
+        Some(node) => {
+            let host = &hosts[problem.site.nodes[*node].host];
+            let all = detect.saturating_add(host.start_ms());
+            (Millis::from_millis(whole(all)), is_guessed || host.facts.start_ms.is_none())
+        }
+        None => (Millis::from_millis(whole(detect)), is_guessed),
+    }
+}
+
+/// Part by part.
+pub fn failures(problem: &Problem, places: &Places, names: &[String]) -> Vec<PartFailure> {
+    let site = &problem.site;
+    let mut all = Vec::new();
+    let mut fail = |part: String, hit: BTreeSet<usize>, dead: &dyn Fn(usize) -> bool| {
+        if !hit.is_empty() {
+            all.push(failure(problem, places, names, part, &hit, dead));
+        }
+    };
+    for (number, host) in site.hosts.iter().enumerate() {
+        let on = |piece: &usize| host_of(problem, places, *piece) == Some(number);
+        let hit: BTreeSet<usize> = (0..problem.pieces.len()).filter(on).collect();
+        fail(format!("host {}", host.name), hit.clone(), &|other| other == number);
+        let devices = |of: &[Option<usize>], device: usize| -> BTreeSet<usize> {
+            hit.iter().copied().filter(|piece| of[*piece] == Some(device)).collect()
+        };
+        // Room is kept free for when a host dies, not for when one of its devices does.
+        for (device, disk) in host.disks.iter().enumerate() {
+            fail(format!("disk {}/{}", host.name, disk.name), devices(&places.disk, device), &|_| true);
+        }
+        for (device, card) in host.cards.iter().enumerate() {
+            fail(format!("nic {}/{}", host.name, card.name), devices(&places.card, device), &|_| true);
+        }
+    }
+    let mut switches: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (number, host) in site.hosts.iter().enumerate() {
+        switches.entry(host.switch).or_default().push(number);
+    }
+    for hosts in switches.into_values().filter(|hosts| hosts.len() > 1) {
+        let on = |piece: &usize| host_of(problem, places, *piece).is_some_and(|host| hosts.contains(&host));
+        let hit: BTreeSet<usize> = (0..problem.pieces.len()).filter(on).collect();
+        let words: Vec<&str> = hosts.iter().map(|host| site.hosts[*host].name.as_str()).collect();
+        fail(format!("switch of {}", words.join(", ")), hit, &|host| hosts.contains(&host));
+    }
+    all
+}
+
+fn failure(
+    problem: &Problem,
+    places: &Places,
+    names: &[String],
+    part: String,
+    hit: &BTreeSet<usize>,
+    dead: &dyn Fn(usize) -> bool,
+) -> PartFailure {
+    let (mut lost, mut survive) = (Vec::new(), Vec::new());
+    let partitions: BTreeSet<usize> = hit.iter().map(|piece| problem.pieces[*piece].partition).collect();
+    let name_of =
+        |host: Option<usize>| host.map_or(String::new(), |host| problem.site.hosts[host].name.clone());
+    for partition in partitions {
+        let of = |piece: &usize| problem.pieces[*piece].partition == partition;
+        let left = (0..problem.pieces.len()).filter(of).find(|piece| !hit.contains(piece));
+        let spare = hit.iter().copied().filter(of).find(|piece| {
+            let host = places.spare[*piece].first().map(|node| problem.site.nodes[*node].host);
+            host.is_some_and(|host| !dead(host))
+        });
+        match (left, spare) {
+            (Some(piece), _) => survive.push(Survivor {
+                of: names[partition].clone(),
+                by: problem.pieces[piece].name.clone(),
+                on: name_of(host_of(problem, places, piece)),
+                away_ms: Millis::from_millis(whole(problem.site.detect_ms())),
+            }),
+            (None, Some(piece)) => survive.push(Survivor {
+                of: names[partition].clone(),
+                by: problem.pieces[piece].name.clone(),
+                on: name_of(places.spare[piece].first().map(|node| problem.site.nodes[*node].host)),
+                away_ms: away(problem, places, piece).0,
+            }),
+            (None, None) => lost.push(names[partition].clone()),
+        }
+    }
+    PartFailure { part, lost, survive }
+}

@@ -1,0 +1,146 @@
+//! The whole way: from a system and its hosts to a plan that is proven best, or to what cannot hold together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::plan::Plan;
+use model::system::{KnownHost, System};
+
+use crate::assemble::{self, Places};
+use crate::decide::{Outcome, best};
+use crate::encode::encode;
+use crate::pb::{Log, Solver};
+use crate::problem::Problem;
+use crate::search::{floors, soon};
+
+/// How often the search that comes first shakes what it has.
+const SHAKES: usize = 300;
+
+/// Pieces times nodes with more of which nothing is proven but by sums.
+const MOST_PLACES: usize = 20_000;
+
+/// What is planned, and with what.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    /// The system.
+    pub system: &'a System,
+    /// Its hosts.
+    pub hosts: &'a [KnownHost],
+    /// The plan from which as few as possible are moved.
+    pub from: Option<&'a Plan>,
+    /// Whether a certificate is wanted.
+    pub proof: bool,
+    /// Asked now and then; true ends the search with the best so far.
+    pub is_over: &'a dyn Fn() -> bool,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub enum Answer {
+    /// A plan.
+    Planned(Box<Planned>),
+    /// The needs cannot hold together.
+    Impossible {
+        /// The certificate, if one was wanted.
+        certificate: Option<String>,
+    },
+    /// The time was over before a plan was found.
+    Ended,
+    /// Room for when a host dies is planned by the exact search alone, and this is too large for it.
+    TooLarge,
+}
+
+/// A plan, and how it was found.
+#[derive(Debug)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// The certificate, if one was wanted.
+    pub certificate: Option<String>,
+    /// Conflicts of the search.
+    pub conflicts: u64,
+}
+
+/// Plans.
+pub fn plan(question: &Question<'_>) -> Answer {
+    let mut problem = Problem::new(question.system, question.hosts, &BTreeSet::new());
+    if let Some(from) = question.from {
+        problem.begin_with(from);
+    }
+    answer(question, &problem)
+}
+
+fn answer(question: &Question<'_>, problem: &Problem) -> Answer {
+    let size = problem.pieces.len() * problem.site.nodes.len();
+    if size > MOST_PLACES {
+        return if problem.has_downtimes() { Answer::TooLarge } else { roughly(question, problem) };
+    }
+    let state = soon(problem, SHAKES, question.is_over);
+    let encoded = encode(problem);
+    let mut log = if question.proof { Log::kept() } else { Log::default() };
+    for (piece, nodes) in encoded.x.iter().enumerate() {
+        for (node, x) in nodes.iter().enumerate() {
+            let Some(x) = x else { continue };
+            let here = &problem.site.nodes[node];
+            log.name(*x, &problem.pieces[piece].name, &problem.site.hosts[here.host].name, here.number);
+        }
+    }
+    let mut solver = Solver::new(&encoded.formula, log);
+    if let Some(state) = &state {
+        encoded.suggest(state, &mut solver);
+    }
+    let outcome = best(&encoded.formula, &mut solver, question.is_over);
+    let conflicts = solver.conflicts();
+    let certificate = std::mem::take(&mut solver.log).finish();
+    match outcome {
+        Outcome::Nothing => Answer::Impossible { certificate },
+        Outcome::Ended => Answer::Ended,
+        Outcome::Found(found) => {
+            let places = Places::of_solution(problem, &encoded, &found.values);
+            let goals = assemble::goal_values(&found.goals);
+            let plan = assemble::plan(question.system, problem, &places, goals);
+            Answer::Planned(Box::new(Planned { plan, certificate, conflicts }))
+        }
+    }
+}
+
+/// The best that is found soon, of a system too large for more.
+fn roughly(question: &Question<'_>, problem: &Problem) -> Answer {
+    let Some(state) = soon(problem, 0, question.is_over) else { return Answer::Ended };
+    let (moves, hosts, spanned, between_hosts, between_nodes) = state.worth(problem);
+    let (least_hosts, least_percent) = floors(problem);
+    let goals = [
+        (moves, 0),
+        (hosts, least_hosts),
+        (spanned, 0),
+        (between_hosts, 0),
+        (between_nodes, 0),
+        (state.fullest(problem), least_percent),
+    ];
+    let places = Places {
+        nodes: state.nodes.clone(),
+        disk: state.disk.clone(),
+        card: state.card.clone(),
+        spare: vec![Vec::new(); problem.pieces.len()],
+        counts: BTreeMap::new(),
+    };
+    let plan = assemble::plan(question.system, problem, &places, assemble::goal_values(&goals));
+    Answer::Planned(Box::new(Planned { plan, certificate: None, conflicts: 0 }))
+}
+
+impl Problem {
+    /// From here as few as possible are moved.
+    pub(crate) fn begin_with(&mut self, plan: &Plan) {
+        let host: BTreeMap<&str, usize> =
+            self.site.hosts.iter().enumerate().map(|(number, host)| (host.name.as_str(), number)).collect();
+        for (piece, was) in self.pieces.iter().zip(&mut self.was) {
+            let Some(placed) = plan.partitions.iter().find(|placed| placed.name == piece.name) else {
+                continue;
+            };
+            // On a host that is gone it was nowhere: that it moves is certain.
+            let nodes = host.get(placed.host.as_str()).map(|host| self.site.hosts[*host].nodes.clone());
+            let find = |number: u32| nodes.clone()?.find(|node| self.site.nodes[*node].number == number);
+            let of: Option<BTreeSet<usize>> = placed.seats.iter().map(|seat| find(seat.node)).collect();
+            *was = Some(of.unwrap_or_default());
+        }
+    }
+}

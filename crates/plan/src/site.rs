@@ -1,0 +1,310 @@
+//! The hosts as numbers: what of each node is there to be given away.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use model::partition::NumberList;
+use model::system::{CardShape, DiskShape, HostFacts, HostShape, KnownHost, LinkEntry, NodeShape};
+
+/// What is taken for what was not measured: microseconds and milliseconds.
+const CHANNEL_US: u64 = 5;
+const CHANNEL_FAR_US: u64 = 10;
+const NETWORK_US: u64 = 500;
+const START_MS: u64 = 60_000;
+const DETECT_MS: u64 = 5_000;
+const STALL_MS: u64 = 1_000;
+/// How many can receive through a card.
+const RECEIVERS: u32 = 2;
+
+/// A memory node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its host.
+    pub host: usize,
+    /// Its number there.
+    pub number: u32,
+    /// Its socket, counted over all hosts.
+    pub socket: usize,
+    /// Hardware threads of a core.
+    pub threads: u32,
+    /// CPUs that can be given away, by cores.
+    pub cores: Vec<Vec<u32>>,
+    /// The same, by last-level caches.
+    pub caches: Vec<Vec<u32>>,
+    /// Memory that can be given away and is no huge page, MiB.
+    pub memory: i64,
+    /// Huge pages, MiB.
+    pub huge: i64,
+}
+
+impl Node {
+    /// How many CPUs can be given away.
+    pub fn cpus(&self) -> i64 {
+        self.cores.iter().map(Vec::len).sum::<usize>() as i64
+    }
+}
+
+/// A card or a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Its node, counted over all hosts, where that is known.
+    pub node: Option<usize>,
+    /// Bytes per second that can be given away.
+    pub rate: i64,
+    /// Cards: how many can receive.
+    pub receivers: i64,
+    /// Disks: longest stall of one of several, and of who is alone, ms.
+    pub stalls: (i64, i64),
+    /// Whether that was measured.
+    pub is_measured: bool,
+}
+
+/// A host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Its nodes, counted over all hosts.
+    pub nodes: Range<usize>,
+    /// Its switch, by number.
+    pub switch: usize,
+    /// CPUs that stay its own.
+    pub reserved: NumberList,
+    /// Its cards.
+    pub cards: Vec<Port>,
+    /// Its disks.
+    pub disks: Vec<Port>,
+    /// What was measured.
+    pub facts: HostFacts,
+}
+
+impl Host {
+    /// A message within a node, µs.
+    pub fn channel_us(&self) -> i64 {
+        number(self.facts.channel_us.map_or(CHANNEL_US, units::Micros::get))
+    }
+
+    /// A message between nodes, µs.
+    pub fn channel_far_us(&self) -> i64 {
+        number(self.facts.channel_far_us.map_or(CHANNEL_FAR_US, units::Micros::get))
+    }
+
+    /// A message to another host, µs.
+    fn network_us(&self) -> i64 {
+        number(self.facts.network_us.map_or(NETWORK_US, units::Micros::get))
+    }
+
+    /// Until a partition that is started here runs, ms.
+    pub fn start_ms(&self) -> i64 {
+        number(self.facts.start_ms.map_or(START_MS, units::Millis::get))
+    }
+
+    /// Until it is noticed that it is dead, ms.
+    pub fn detect_ms(&self) -> i64 {
+        number(self.facts.detect_ms.map_or(DETECT_MS, units::Millis::get))
+    }
+}
+
+/// A link with a limit, or a latency of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The two hosts, the lower one first.
+    pub hosts: (usize, usize),
+    /// Bytes per second.
+    pub rate: Option<i64>,
+    /// µs.
+    pub latency: Option<i64>,
+}
+
+/// All hosts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Site {
+    /// The hosts.
+    pub hosts: Vec<Host>,
+    /// Their nodes.
+    pub nodes: Vec<Node>,
+    /// How many sockets there are.
+    pub sockets: usize,
+    /// Links that are known.
+    pub links: Vec<Link>,
+}
+
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl Site {
+    /// From what is known of the hosts.
+    pub fn new(hosts: &[KnownHost], links: &[LinkEntry]) -> Self {
+        let mut site = Self::default();
+        let mut switches: BTreeMap<&str, usize> = BTreeMap::new();
+        for (at, host) in hosts.iter().enumerate() {
+            let next = switches.len();
+            let switch = *switches.entry(host.switch.as_str()).or_insert(next);
+            let reserved = reserved(&host.shape, host.reserve_cpus);
+            let first = site.nodes.len();
+            let mut sockets: BTreeMap<u32, usize> = BTreeMap::new();
+            for (place, node) in host.shape.nodes.iter().enumerate() {
+                let next = site.sockets + sockets.len();
+                let socket = *sockets.entry(node.socket).or_insert(next);
+                let kept = if place == 0 { host.reserve_memory.get() } else { 0 };
+                site.nodes.push(known(node, at, socket, &reserved, number(kept)));
+            }
+            site.sockets += sockets.len();
+            let node_of = |number: Option<u32>| {
+                let place = host.shape.nodes.iter().position(|node| Some(node.number) == number)?;
+                Some(first + place)
+            };
+            site.hosts.push(Host {
+                name: host.name.clone(),
+                nodes: first..site.nodes.len(),
+                switch,
+                cards: host.shape.nics.iter().map(|card| card_of(card, node_of(card.node))).collect(),
+                disks: host.shape.disks.iter().map(|disk| disk_of(disk, node_of(disk.node))).collect(),
+                reserved: NumberList::of(reserved),
+                facts: host.shape.facts.clone(),
+            });
+        }
+        let find = |name: &String| hosts.iter().position(|host| host.name == *name);
+        for link in links {
+            if let (Some(a), Some(b)) = (find(&link.between[0]), find(&link.between[1])) {
+                site.links.push(Link {
+                    hosts: (a.min(b), a.max(b)),
+                    rate: link.bytes_per_s.map(|rate| number(rate.get())),
+                    latency: link.latency_us.map(|us| number(us.get())),
+                });
+            }
+        }
+        site
+    }
+
+    /// A message between two hosts, µs.
+    pub fn network_us(&self, a: usize, b: usize) -> i64 {
+        let link = self.links.iter().find(|link| link.hosts == (a.min(b), a.max(b)));
+        link.and_then(|link| link.latency)
+            .unwrap_or_else(|| self.hosts[a].network_us().max(self.hosts[b].network_us()))
+    }
+
+    /// Whether the link between two hosts has a latency of its own.
+    pub fn has_latency(&self, a: usize, b: usize) -> bool {
+        self.links.iter().any(|link| link.hosts == (a.min(b), a.max(b)) && link.latency.is_some())
+    }
+
+    /// The longest that it takes until a dead host is noticed, ms.
+    pub fn detect_ms(&self) -> i64 {
+        self.hosts.iter().map(Host::detect_ms).max().unwrap_or(0)
+    }
+
+    /// What was not measured, and is taken for it: only what somebody asks about.
+    pub fn assumed(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut note = |missing: Vec<&str>, what: &str| {
+            if !missing.is_empty() {
+                let all = missing.len() == self.hosts.len();
+                let whose = if all { "all hosts".to_owned() } else { missing.join(", ") };
+                said.push(format!("{whose}: {what}"));
+            }
+        };
+        let without = |lacks: &dyn Fn(&Host) -> bool| -> Vec<&str> {
+            self.hosts.iter().filter(|host| lacks(host)).map(|host| host.name.as_str()).collect()
+        };
+        note(
+            without(&|host| host.facts.channel_us.is_none()),
+            "a message within a memory node takes 5 µs (channel_us)",
+        );
+        note(
+            without(&|host| host.facts.channel_far_us.is_none()),
+            "a message between memory nodes takes 10 µs (channel_far_us)",
+        );
+        if self.hosts.len() > 1 {
+            note(
+                without(&|host| host.facts.network_us.is_none()),
+                "a message to another host takes 500 µs (network_us)",
+            );
+            note(
+                without(&|host| host.facts.detect_ms.is_none()),
+                "a dead host is noticed after 5 s (detect_ms)",
+            );
+            note(without(&|host| host.facts.start_ms.is_none()), "a partition starts within 60 s (start_ms)");
+            note(
+                without(&|host| host.cards.is_empty()),
+                "its cards carry whatever is sent (no nic is described)",
+            );
+        }
+        said
+    }
+}
+
+/// Cores of a node, each with its CPUs ascending, by their lowest CPU.
+fn cores(node: &NodeShape) -> Vec<Vec<u32>> {
+    let mut cores: Vec<Vec<u32>> = if node.cores.is_empty() {
+        node.cpus.numbers().iter().map(|cpu| vec![*cpu]).collect()
+    } else {
+        node.cores.iter().map(|core| core.numbers().to_vec()).collect()
+    };
+    cores.sort();
+    cores
+}
+
+/// Whole cores of the first nodes, until they are enough.
+fn reserved(shape: &HostShape, wanted: u32) -> BTreeSet<u32> {
+    let mut reserved = BTreeSet::new();
+    for core in shape.nodes.iter().flat_map(cores) {
+        if reserved.len() >= wanted as usize {
+            break;
+        }
+        reserved.extend(core);
+    }
+    reserved
+}
+
+fn known(node: &NodeShape, host: usize, socket: usize, reserved: &BTreeSet<u32>, kept: i64) -> Node {
+    let is_ours = |cpus: &Vec<u32>| cpus.iter().all(|cpu| !reserved.contains(cpu));
+    let cores: Vec<Vec<u32>> = cores(node).into_iter().filter(is_ours).collect();
+    let all: Vec<Vec<u32>> = if node.caches.is_empty() {
+        vec![node.cpus.numbers().to_vec()]
+    } else {
+        node.caches.iter().map(|cache| cache.numbers().to_vec()).collect()
+    };
+    let free =
+        |cpus: &Vec<u32>| cpus.iter().copied().filter(|cpu| !reserved.contains(cpu)).collect::<Vec<u32>>();
+    let mut caches: Vec<Vec<u32>> = all.iter().map(free).filter(|cpus| !cpus.is_empty()).collect();
+    caches.sort();
+    let huge = number(node.hugepages_mib.get());
+    Node {
+        host,
+        number: node.number,
+        socket,
+        threads: node.cores.first().map_or(1, |core| core.numbers().len().max(1) as u32),
+        cores,
+        caches,
+        memory: number(node.memory_mib.get()) - huge - kept,
+        huge,
+    }
+}
+
+fn card_of(card: &CardShape, node: Option<usize>) -> Port {
+    Port {
+        name: card.name.clone(),
+        node,
+        rate: number(card.bytes_per_s.get()),
+        receivers: i64::from(card.receivers.unwrap_or(RECEIVERS)),
+        stalls: (0, 0),
+        is_measured: true,
+    }
+}
+
+fn disk_of(disk: &DiskShape, node: Option<usize>) -> Port {
+    let stall = disk.stall_ms.map_or(STALL_MS, units::Millis::get);
+    let alone = disk.stall_alone_ms.map_or(stall, units::Millis::get);
+    Port {
+        name: disk.name.clone(),
+        node,
+        rate: number(disk.bytes_per_s.get()) / 5 * 4 + number(disk.bytes_per_s.get()) % 5 * 4 / 5,
+        receivers: 0,
+        stalls: (number(stall), number(alone)),
+        is_measured: disk.stall_ms.is_some(),
+    }
+}

@@ -1,0 +1,50 @@
+//! A plan for this very host, brought up with real guests: what each was given is what was planned.
+
+use crate::set_fixture;
+
+use bulkhead::model::plan::Plan;
+use set_fixture::{Bench, guests_are_there};
+
+#[test]
+fn what_was_planned_for_this_host_is_what_its_partitions_are_given() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let file = bench.file(
+        "plant.toml",
+        "
+        [host.here]
+        from = \"here\"
+        [partition.plc]
+        program = [\"/bin/sleep\", \"1000\"]
+        [partition.web]
+        program = [\"/bin/sleep\", \"1000\"]
+        [partition.web.needs]
+        cpu = \"shared\"
+        share_percent = 40
+        talks_to = { plc = { bytes_per_s = 1000 } }
+        ",
+    );
+    let out = bench.path("planned");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    let said = bench.call(&["plan", file, "--out", out]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let path = format!("{out}/plan.json");
+    let plan: Plan = serde_json::from_slice(&std::fs::read(&path).expect("it is written")).expect("a plan");
+    // The host that is "here" needs no name.
+    let said = bench.call(&["up", &path]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let set = bench.ps().expect("it is up");
+    assert_eq!(set.partitions.len(), 2);
+    for partition in &set.partitions {
+        let given = partition.given.as_ref().expect("it was read back");
+        let planned = plan.partitions.iter().find(|placed| placed.name == partition.name).expect("planned");
+        let [only] = planned.seats.as_slice() else { panic!("{planned:?}") };
+        assert!(given.cpus.iter().all(|cpu| cpu.allowed == only.cpus), "{given:?}, planned {only:?}");
+        assert_eq!(given.memory.size, only.memory_mib);
+        assert!(given.memory.nodes.numbers().iter().all(|node| *node == only.node), "{given:?}");
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
