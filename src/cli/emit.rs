@@ -1,17 +1,16 @@
 //! `bulkhead up --emit`: writes a set for another manager, with everything that its partitions boot.
 
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use nix::unistd::geteuid;
 
 use super::ending::{Ending, OrStop, Verdict};
-use super::output;
 use super::set_args::{EmitFor, SplitAt, UpArgs};
 use super::up::told;
+use super::{file, output};
 use model::partition::set::{Faults, PartitionSet, PartitionUnit, Tools, UnitSpec};
 use partition::emit::boot::{self, AtBoot};
 use partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
@@ -88,7 +87,7 @@ pub fn run(
             (_, true) => 0o644,
             _ => 0o600,
         };
-        write(&path, file.text.as_bytes(), mode).or_lacking()?;
+        file::write(&path, file.text.as_bytes(), mode).or_lacking()?;
         output::data(&format!("{}\n", path.display())).or_lacking()?;
     }
     Ok(Ending::Done)
@@ -111,7 +110,7 @@ fn at_boot(args: &UpArgs, set: &PartitionSet, exe: &Path) -> Verdict {
     let boot = AtBoot { set: &set.name, exe, file: &file, words: &words, env: &env, is_root };
     let unit = boot::write(&boot).map_err(anyhow::Error::msg).or_bad_input()?;
     let path = made(args, set, "boot").or_bad_input()?.join(format!("bulkhead-{}.service", set.name));
-    write(&path, unit.as_bytes(), 0o644).or_lacking()?;
+    file::write(&path, unit.as_bytes(), 0o644).or_lacking()?;
     output::data(&format!("{}\n", path.display())).or_lacking()?;
     let whose = if is_root { "" } else { " --user" };
     output::say(&format!("at each boot, and now: systemctl{whose} enable --now {}", path.display()));
@@ -174,10 +173,10 @@ fn prepare(
             .map_err(|failed| anyhow!("partition {name}: {}", failed.reason))?;
         if let Some(initramfs) = parts.initramfs {
             // The program's environment is in it.
-            write(&folder.join(initrd_file(&name)), &initramfs, 0o600)?;
+            file::write(&folder.join(initrd_file(&name)), &initramfs, 0o600)?;
             let kernel = fs::read(&parts.kernel)
                 .with_context(|| format!("{} cannot be read", parts.kernel.display()))?;
-            write(&folder.join(KERNEL_FILE), &kernel, 0o644)?;
+            file::write(&folder.join(KERNEL_FILE), &kernel, 0o644)?;
         }
         let after = set.partitions.get(&name).map(|entry| entry.after.clone()).unwrap_or_default();
         let is_watched = unit_spec.ready.is_some() || unit_spec.health.is_some();
@@ -186,15 +185,4 @@ fn prepare(
         (qemu, engine) = (parts.qemu, parts.engine);
     }
     Ok((prepared, qemu, engine))
-}
-
-/// Writes it under another name first: a file of an earlier time keeps its rights, and whoever has it open.
-fn write(path: &Path, content: &[u8], mode: u32) -> anyhow::Result<()> {
-    let keep = || {
-        let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
-        file.write_all(content)?;
-        file.as_file().set_permissions(fs::Permissions::from_mode(mode))?;
-        file.persist(path).map(drop).map_err(|error| error.error)
-    };
-    keep().with_context(|| format!("{} cannot be written", path.display()))
 }

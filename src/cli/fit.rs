@@ -4,14 +4,12 @@
 //!  shipped ─► DIR/classes.toml (what an earlier call asked for) ─► --classes FILE ─► --deadline, --miss-rate
 //! ```
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 
 use super::args::FitArgs;
-use super::output;
+use super::{file, output};
 use campaign::rundir::{CLASSES_FILE, RunDir};
 use model::classes::{ClassSet, MAX_FILE_BYTES, shipped};
 use model::results::RunResults;
@@ -39,11 +37,7 @@ pub fn resolve(args: &FitArgs, dir: Option<&Path>) -> anyhow::Result<ClassSet> {
 
 /// Reads a file of classes.
 pub fn read(path: &Path) -> anyhow::Result<ClassSet> {
-    let context = || format!("classes {} cannot be read", path.display());
-    let mut text = String::new();
-    // One byte more than allowed, so that the parser sees and refuses what is too long.
-    let limit = MAX_FILE_BYTES as u64 + 1;
-    File::open(path).with_context(context)?.take(limit).read_to_string(&mut text).with_context(context)?;
+    let text = file::read("classes ", path, MAX_FILE_BYTES)?;
     ClassSet::from_toml(&text).with_context(|| format!("classes {} cannot be used", path.display()))
 }
 

@@ -19,6 +19,7 @@ mod emit;
 mod ending;
 mod exec;
 mod experiment;
+mod file;
 mod fit;
 mod host_file;
 mod interrupt;

@@ -1,12 +1,11 @@
 //! From arguments to the experiment that is run: shipped or from a file, with what the command line changes.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 
 use super::args::MeasureArgs;
+use super::file;
 use campaign::shipped;
 use model::experiment::{Accelerator, Experiment, MAX_FILE_BYTES, PlatformSpec, SshSpec};
 use probes::ProbeKind;
@@ -46,17 +45,8 @@ pub fn load(name: &str) -> anyhow::Result<Experiment> {
     if !looks_like_file {
         return Ok(shipped::get(name)?);
     }
-    let text = read_bounded(Path::new(name))?;
+    let text = file::read("experiment ", Path::new(name), MAX_FILE_BYTES)?;
     Experiment::from_toml(&text).with_context(|| format!("experiment {name} cannot be used"))
-}
-
-fn read_bounded(path: &Path) -> anyhow::Result<String> {
-    let context = || format!("experiment {} cannot be read", path.display());
-    let mut text = String::new();
-    // One byte more than allowed, so that the parser sees and refuses what is too long.
-    let limit = MAX_FILE_BYTES as u64 + 1;
-    File::open(path).with_context(context)?.take(limit).read_to_string(&mut text).with_context(context)?;
-    Ok(text)
 }
 
 /// Platforms as named on the command line. A label of the experiment means that platform with its settings.

@@ -4,8 +4,6 @@
 //!  FILE ─► PartitionSet ─► partition::set::up ─ steps ─► progress ─► what runs, as `ps` shows it
 //! ```
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -13,7 +11,7 @@ use indicatif::ProgressBar;
 
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
-use super::{cache, emit, interrupt, output, ps};
+use super::{cache, emit, file, interrupt, output, ps};
 use model::partition::set::{Fault, FoundBy, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
 use partition::place::HostTopology;
 use partition::set::judge::faults_here;
@@ -80,7 +78,7 @@ fn tools(args: &UpArgs, set: &PartitionSet) -> Tools {
 
 /// The set in a file. Of one that is wrong, it is told as well what this host says against the rest.
 fn checked(args: &UpArgs, file: &Path, text: &str) -> anyhow::Result<PartitionSet> {
-    let mut read = ReadSet::of(text, &stem(file));
+    let mut read = ReadSet::of(text, &file::stem(file));
     if let (None, Some(set)) = (read.faultless(), &read.set) {
         let faults = faults_here(set, &tools(args, set), &state_root().join(&set.name));
         read.add(faults, FoundBy::Host, text);
@@ -88,13 +86,9 @@ fn checked(args: &UpArgs, file: &Path, text: &str) -> anyhow::Result<PartitionSe
     read.finish().map_err(|errors| anyhow!(errors.in_file(file)))
 }
 
-fn stem(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
 /// The set in a file.
 pub fn parse(path: &Path, text: &str) -> anyhow::Result<PartitionSet> {
-    PartitionSet::from_toml(text, &stem(path)).map_err(|errors| anyhow!(errors.in_file(path)))
+    PartitionSet::from_toml(text, &file::stem(path)).map_err(|errors| anyhow!(errors.in_file(path)))
 }
 
 /// Faults of a file's set, a line each.
@@ -102,13 +96,9 @@ pub fn told(file: &Path, text: &str, faults: Vec<Fault>) -> anyhow::Error {
     anyhow!(SetErrors::of(faults, text).in_file(file))
 }
 
-/// A file that is no longer than a set may be, or one byte more, so that the parser sees and refuses it.
+/// The text of a set's file.
 pub fn read(path: &Path) -> anyhow::Result<String> {
-    let context = || format!("{} cannot be read", path.display());
-    let mut text = String::new();
-    let limit = MAX_SET_BYTES as u64 + 1;
-    File::open(path).with_context(context)?.take(limit).read_to_string(&mut text).with_context(context)?;
-    Ok(text)
+    file::read("", path, MAX_SET_BYTES)
 }
 
 /// A bar when stderr is a terminal, lines elsewhere.

@@ -7,18 +7,6 @@ use model::system::{KnownHost, Level, System};
 
 use crate::world::{Host, Seen, Total, World};
 
-/// The word of `docs/plan.md` for a goal.
-pub(crate) const fn word(goal: Goal) -> &'static str {
-    match goal {
-        Goal::Moves => "moves",
-        Goal::Hosts => "hosts",
-        Goal::SocketsSpanned => "sockets_spanned",
-        Goal::BetweenHosts => "between_hosts",
-        Goal::BetweenNodes => "between_nodes",
-        Goal::FullestNode => "fullest_node",
-    }
-}
-
 /// What a plan is worth, in the order of [`Goal::ALL`]. Replicas without a place that there is count for nothing.
 pub fn goals(system: &System, hosts: &[KnownHost], plan: &Plan, from: Option<&Plan>) -> [u64; 6] {
     let hosts = Host::all(hosts);
@@ -85,12 +73,16 @@ pub fn wrong_claims(system: &System, hosts: &[KnownHost], plan: &Plan, from: Opt
     }
     let named: Vec<Goal> = plan.goals.iter().map(|claim| claim.goal).collect();
     if named != Goal::ALL {
-        let named: Vec<&str> = named.into_iter().take(20).map(word).collect();
-        wrong.push(format!("goals: wanted {}, got {}", Goal::ALL.map(word).join(", "), named.join(", ")));
+        let named: Vec<&str> = named.into_iter().take(20).map(Goal::word).collect();
+        wrong.push(format!(
+            "goals: wanted {}, got {}",
+            Goal::ALL.map(Goal::word).join(", "),
+            named.join(", ")
+        ));
     }
     let found = goals(system, hosts, plan, from);
     for claim in plan.goals.iter().take(20) {
-        let (name, least, value) = (word(claim.goal), claim.least, claim.value);
+        let (name, least, value) = (claim.goal.word(), claim.least, claim.value);
         for (_, found) in
             Goal::ALL.iter().zip(found).filter(|(goal, found)| **goal == claim.goal && *found != value)
         {

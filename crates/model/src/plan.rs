@@ -73,6 +73,18 @@ impl Goal {
         Self::BetweenNodes,
         Self::FullestNode,
     ];
+
+    /// What it is called where plans and certificates are written.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Moves => "moves",
+            Self::Hosts => "hosts",
+            Self::SocketsSpanned => "sockets_spanned",
+            Self::BetweenHosts => "between_hosts",
+            Self::BetweenNodes => "between_nodes",
+            Self::FullestNode => "fullest_node",
+        }
+    }
 }
 
 /// What a plan is worth by a goal.

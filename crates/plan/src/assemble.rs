@@ -6,7 +6,7 @@ use model::partition::NumberList;
 use model::plan::{
     Goal, GoalValue, PLAN_SCHEMA_VERSION, Placed, Plan, PlannedHost, PlannedTalk, Seat, Spare,
 };
-use model::system::{Level, System};
+use model::system::System;
 use units::{Bytes, Mebibytes, Micros};
 
 use crate::cpus::{Guest, assign};
@@ -136,27 +136,14 @@ fn is_machine(from: &str) -> bool {
 }
 
 fn told(problem: &Problem, places: &Places, talk: &crate::problem::Talk) -> PlannedTalk {
-    let site = &problem.site;
     let (a, b) = talk.pieces;
-    let nodes = [a, b].map(|piece| &places.nodes[piece]);
-    let host_of = |nodes: &Vec<usize>| nodes.first().map_or(0, |node| site.nodes[*node].host);
-    let hosts = nodes.map(host_of);
-    let common =
-        |of: &dyn Fn(usize) -> usize| nodes[0].iter().any(|a| nodes[1].iter().any(|b| of(*a) == of(*b)));
-    let (within, latency) = if hosts[0] != hosts[1] {
-        (Level::Switch, site.network_us(hosts[0], hosts[1]))
-    } else if common(&|node| node) {
-        (Level::Node, site.hosts[hosts[0]].channel_us())
-    } else {
-        let level = if common(&|node| site.nodes[node].socket) { Level::Socket } else { Level::Host };
-        (level, site.hosts[hosts[0]].channel_far_us())
-    };
+    let way = problem.site.way(&places.nodes[a], &places.nodes[b]);
     PlannedTalk {
         from: problem.pieces[a].name.clone(),
         to: problem.pieces[b].name.clone(),
         bytes_per_s: Bytes::from_bytes(talk.rate.unsigned_abs()),
-        within,
-        latency_us: Micros::from_micros(latency.unsigned_abs()),
+        within: way.within,
+        latency_us: Micros::from_micros(way.latency.unsigned_abs()),
     }
 }
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use crate::need::Need;
-use crate::pb::{Limit, Log, Searched, Solver};
+use crate::pb::{Log, Searched, Solver};
 use crate::planner::Question;
 use crate::problem::Problem;
 use crate::search::soon;
@@ -34,7 +34,7 @@ pub fn is_possible(question: &Question<'_>, waived: &BTreeSet<Need>) -> Option<b
     }
     let encoded = crate::encode::encode(&problem);
     let mut solver = Solver::new(&encoded.formula, Log::default());
-    match solver.solve(&[], &Limit { is_over: question.is_over, conflicts: u64::MAX }) {
+    match solver.solve(&[], question.is_over) {
         Searched::Holds => Some(true),
         Searched::Fails => Some(false),
         Searched::Ended => None,

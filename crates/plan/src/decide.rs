@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use crate::pb::{AtLeast, Formula, Limit, Lit, Objective, Searched, Solver};
+use crate::pb::{AtLeast, Formula, Lit, Objective, Searched, Solver};
 
 /// What came out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,8 +33,7 @@ pub struct Found {
 
 /// Looks for the best solution of a formula that `solver` was made of.
 pub fn best(formula: &Formula, solver: &mut Solver, is_over: &dyn Fn() -> bool) -> Outcome {
-    let limit = Limit { is_over, conflicts: u64::MAX };
-    match solver.solve(&[], &limit) {
+    match solver.solve(&[], is_over) {
         Searched::Fails => {
             solver.log.nothing();
             return Outcome::Nothing;
@@ -67,7 +66,6 @@ fn lowest(
     is_over: &dyn Fn() -> bool,
 ) -> (i64, i64) {
     let goal = &formula.goals[number];
-    let limit = Limit { is_over, conflicts: u64::MAX };
     let mut value = worth(goal, values);
     if value == 0 {
         return (0, 0);
@@ -83,7 +81,7 @@ fn lowest(
     let mut least = floors.iter().map(|(floor, _)| floor.least).max().unwrap_or(0);
     // What holds it up, and the bound, leave nothing but that the selector is false.
     while value > least {
-        match solver.solve(&[selector], &limit) {
+        match solver.solve(&[selector], is_over) {
             Searched::Holds => {
                 *values = taken(formula, solver);
                 let better = worth(goal, values);
@@ -155,7 +153,7 @@ impl Bound {
             said.least += by;
             said.terms.iter_mut().filter(|term| term.1 == !self.selector).for_each(|term| term.0 += by);
             match sum {
-                Some(sum) => solver.raise(*sum, by, Some(!self.selector)),
+                Some(sum) => solver.raise(*sum, by, !self.selector),
                 None => *sum = solver.add(said),
             }
         }

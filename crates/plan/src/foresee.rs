@@ -8,10 +8,6 @@ use units::Millis;
 use crate::assemble::Places;
 use crate::problem::Problem;
 
-fn whole(number: i64) -> u64 {
-    number.unsigned_abs()
-}
-
 /// The host of a replica; none while it is nowhere.
 fn host_of(problem: &Problem, places: &Places, piece: usize) -> Option<usize> {
     places.nodes[piece].first().map(|node| problem.site.nodes[*node].host)
@@ -35,28 +31,28 @@ pub fn predictions(problem: &Problem, places: &Places) -> Vec<Predicted> {
                 note("deadline", NeedUnit::Us, deadline.within_us.get(), response, false);
             }
         }
+        // What is left of a device for this one, with all that the others have of it.
+        let left = |rate: i64, taken: i64, own: i64| (rate - taken + own).max(0).unsigned_abs();
         if let (Some(disk), Some(need)) =
             (places.disk[piece].and_then(|disk| here.disks.get(disk)), needs.disk)
         {
-            let taken = taken(problem, places, host, |other| places.disk[other] == places.disk[piece])
-                .map(|other| problem.disk_rate(other));
-            let left = disk.rate - taken.sum::<i64>() + problem.disk_rate(piece);
-            note("disk", NeedUnit::BytesPerS, need.bytes_per_s.get(), whole(left.max(0)), false);
+            let all = with_same(problem, places, piece, &places.disk);
+            let taken = all.iter().map(|other| problem.disk_rate(*other)).sum();
+            let left = left(disk.rate, taken, problem.disk_rate(piece));
+            note("disk", NeedUnit::BytesPerS, need.bytes_per_s.get(), left, false);
             if let Some(stall) = need.longest_stall_ms {
-                let count =
-                    self::taken(problem, places, host, |other| places.disk[other] == places.disk[piece])
-                        .count();
-                let longest = if count > 1 { disk.stalls.0 } else { disk.stalls.1 };
-                note("disk.longest_stall_ms", NeedUnit::Ms, stall.get(), whole(longest), !disk.is_measured);
+                let longest = if all.len() > 1 { disk.stalls.0 } else { disk.stalls.1 };
+                let longest = longest.unsigned_abs();
+                note("disk.longest_stall_ms", NeedUnit::Ms, stall.get(), longest, !disk.is_measured);
             }
         }
         if let (Some(card), Some(need)) =
             (places.card[piece].and_then(|card| here.cards.get(card)), needs.network)
         {
-            let taken = taken(problem, places, host, |other| places.card[other] == places.card[piece])
-                .map(|other| problem.network_rate(other));
-            let left = card.rate - taken.sum::<i64>() + problem.network_rate(piece);
-            note("network", NeedUnit::BytesPerS, need.bytes_per_s.get(), whole(left.max(0)), false);
+            let all = with_same(problem, places, piece, &places.card);
+            let taken = all.iter().map(|other| problem.network_rate(*other)).sum();
+            let left = left(card.rate, taken, problem.network_rate(piece));
+            note("network", NeedUnit::BytesPerS, need.bytes_per_s.get(), left, false);
         }
         if let Some(most) = needs.max_downtime_ms {
             let (away, is_assumed) = away(problem, places, piece);
@@ -67,15 +63,11 @@ pub fn predictions(problem: &Problem, places: &Places) -> Vec<Predicted> {
     all
 }
 
-/// Replicas on a host that have something in common.
-fn taken<'a>(
-    problem: &'a Problem,
-    places: &'a Places,
-    host: usize,
-    has: impl Fn(usize) -> bool + 'a,
-) -> impl Iterator<Item = usize> + 'a {
-    (0..problem.pieces.len())
-        .filter(move |other| host_of(problem, places, *other) == Some(host) && has(*other))
+/// Who has the same device of the same host, itself included.
+fn with_same(problem: &Problem, places: &Places, piece: usize, devices: &[Option<usize>]) -> Vec<usize> {
+    let host = host_of(problem, places, piece);
+    let has = |other: &usize| host_of(problem, places, *other) == host && devices[*other] == devices[piece];
+    (0..problem.pieces.len()).filter(has).collect()
 }
 
 fn latencies(problem: &Problem, places: &Places) -> Vec<Predicted> {
@@ -83,28 +75,14 @@ fn latencies(problem: &Problem, places: &Places) -> Vec<Predicted> {
     for talk in &problem.talks {
         let Some(most) = talk.latency else { continue };
         let (a, b) = talk.pieces;
-        let (Some(first), Some(second)) = (host_of(problem, places, a), host_of(problem, places, b)) else {
-            continue;
-        };
-        let facts = |host: usize| &problem.site.hosts[host].facts;
-        let is_one_node = places.nodes[a].iter().any(|node| places.nodes[b].contains(node));
-        let (takes, is_assumed) = if first != second {
-            let is_known = |host: usize| facts(host).network_us.is_some();
-            let is_measured =
-                problem.site.has_latency(first, second) || (is_known(first) && is_known(second));
-            (problem.site.network_us(first, second), !is_measured)
-        } else if is_one_node {
-            (problem.site.hosts[first].channel_us(), facts(first).channel_us.is_none())
-        } else {
-            (problem.site.hosts[first].channel_far_us(), facts(first).channel_far_us.is_none())
-        };
+        let way = problem.site.way(&places.nodes[a], &places.nodes[b]);
         all.push(Predicted {
             name: problem.pieces[a].name.clone(),
             need: format!("talks_to.{}", problem.pieces[b].name),
             unit: NeedUnit::Us,
-            wanted: whole(most),
-            predicted: whole(takes),
-            is_assumed,
+            wanted: most.unsigned_abs(),
+            predicted: way.latency.unsigned_abs(),
+            is_assumed: way.is_assumed,
         });
     }
     all
@@ -119,9 +97,9 @@ fn away(problem: &Problem, places: &Places, piece: usize) -> (Millis, bool) {
         Some(node) => {
             let host = &hosts[problem.site.nodes[*node].host];
             let all = detect.saturating_add(host.start_ms());
-            (Millis::from_millis(whole(all)), is_guessed || host.facts.start_ms.is_none())
+            (Millis::from_millis(all.unsigned_abs()), is_guessed || host.facts.start_ms.is_none())
         }
-        None => (Millis::from_millis(whole(detect)), is_guessed),
+        None => (Millis::from_millis(detect.unsigned_abs()), is_guessed),
     }
 }
 
@@ -186,7 +164,7 @@ fn failure(
                 of: names[partition].clone(),
                 by: problem.pieces[piece].name.clone(),
                 on: name_of(host_of(problem, places, piece)),
-                away_ms: Millis::from_millis(whole(problem.site.detect_ms())),
+                away_ms: Millis::from_millis(problem.site.detect_ms().unsigned_abs()),
             }),
             (None, Some(piece)) => survive.push(Survivor {
                 of: names[partition].clone(),

@@ -55,13 +55,14 @@ pub enum Step {
 /// The steps from `from` to `to`.
 pub fn steps(system: &System, hosts: &[KnownHost], from: &Plan, to: &Plan) -> Vec<Step> {
     let mut problem = Problem::new(system, hosts, &BTreeSet::new());
-    problem.begin_with(from);
-    let target = nodes(&problem, to);
+    problem.was = problem.nodes_in(from);
+    let nodes = |of: &Option<BTreeSet<usize>>| of.iter().flatten().copied().collect::<Vec<usize>>();
+    let target: Vec<Vec<usize>> = problem.nodes_in(to).iter().map(nodes).collect();
     let mut state = State::new(&problem);
     let mut waiting: Vec<usize> = Vec::new();
     let mut steps: Vec<Step> = gone(&problem, from);
     for (piece, target) in target.iter().enumerate() {
-        let was: Vec<usize> = problem.was[piece].iter().flatten().copied().collect();
+        let was = nodes(&problem.was[piece]);
         if !was.is_empty() {
             state.put(&problem, piece, was.clone());
         }
@@ -117,14 +118,6 @@ fn start(problem: &Problem, piece: usize, target: &[usize], stopped: &BTreeSet<u
     let was_there = problem.was[piece].is_some() || stopped.contains(&piece);
     let away = host.filter(|_| was_there).map(|host| host.start_ms().unsigned_abs());
     Step::Start { name: problem.pieces[piece].name.clone(), to: place_of(problem, target), away_ms: away }
-}
-
-/// Nodes of each replica in a plan; none for those that are not in it.
-fn nodes(problem: &Problem, plan: &Plan) -> Vec<Vec<usize>> {
-    let mut at = problem.clone();
-    at.was.iter_mut().for_each(|was| *was = None);
-    at.begin_with(plan);
-    at.was.into_iter().map(|was| was.into_iter().flatten().collect()).collect()
 }
 
 fn place_of(problem: &Problem, nodes: &[usize]) -> String {

@@ -64,7 +64,7 @@ pub struct Planned {
 pub fn plan(question: &Question<'_>) -> Answer {
     let mut problem = Problem::new(question.system, question.hosts, &BTreeSet::new());
     if let Some(from) = question.from {
-        problem.begin_with(from);
+        problem.was = problem.nodes_in(from);
     }
     answer(question, &problem)
 }
@@ -125,22 +125,4 @@ fn roughly(question: &Question<'_>, problem: &Problem) -> Answer {
     };
     let plan = assemble::plan(question.system, problem, &places, assemble::goal_values(&goals));
     Answer::Planned(Box::new(Planned { plan, certificate: None, conflicts: 0 }))
-}
-
-impl Problem {
-    /// From here as few as possible are moved.
-    pub(crate) fn begin_with(&mut self, plan: &Plan) {
-        let host: BTreeMap<&str, usize> =
-            self.site.hosts.iter().enumerate().map(|(number, host)| (host.name.as_str(), number)).collect();
-        for (piece, was) in self.pieces.iter().zip(&mut self.was) {
-            let Some(placed) = plan.partitions.iter().find(|placed| placed.name == piece.name) else {
-                continue;
-            };
-            // On a host that is gone it was nowhere: that it moves is certain.
-            let nodes = host.get(placed.host.as_str()).map(|host| self.site.hosts[*host].nodes.clone());
-            let find = |number: u32| nodes.clone()?.find(|node| self.site.nodes[*node].number == number);
-            let of: Option<BTreeSet<usize>> = placed.seats.iter().map(|seat| find(seat.node)).collect();
-            *was = Some(of.unwrap_or_default());
-        }
-    }
 }

@@ -10,15 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use model::partition::set::PartitionEntry;
+use model::partition::set::{OVERHEAD, PartitionEntry};
 use model::partition::{DiskSpec, PortSpec};
+use model::plan::Plan;
 use model::system::{Cpu, KnownHost, Level, Needs, System};
 
 use crate::need::{Need, NeedKey};
-use crate::site::{Node, Site};
-
-/// Memory of QEMU's own beside that of a guest.
-pub const OVERHEAD_MIB: i64 = 48;
+use crate::site::{Node, Site, as_i64};
 
 /// A replica.
 #[derive(Debug, Clone)]
@@ -64,7 +62,7 @@ impl Piece {
 
     /// Memory of a part that is no huge page, MiB.
     pub fn plain_memory(&self) -> i64 {
-        if self.huge { OVERHEAD_MIB } else { self.memory + OVERHEAD_MIB }
+        as_i64(OVERHEAD.get()) + if self.huge { 0 } else { self.memory }
     }
 
     /// Whether a part fits into an empty node.
@@ -74,9 +72,7 @@ impl Piece {
             && self.plain_memory() <= node.memory
             && (!self.huge || self.memory <= node.huge)
     }
-}
 
-impl Piece {
     /// Its part of so many CPUs and so much memory.
     fn divide(&mut self, (cpus, memory): (i64, i64), parts: i64) {
         self.cpus = cpus / parts;
@@ -266,10 +262,6 @@ impl Problem {
     }
 }
 
-fn as_i64(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
 /// A partition without what is waived of it.
 fn asked<'a>(system: &'a System, name: &str, waived: &BTreeSet<Need>) -> Asked<'a> {
     let entry = &system.set.partitions[name];
@@ -383,6 +375,20 @@ impl Thing {
 }
 
 impl Problem {
+    /// Nodes of each replica in a plan; none for those that are not in it, no nodes for those on a host or node that is gone.
+    pub fn nodes_in(&self, plan: &Plan) -> Vec<Option<BTreeSet<usize>>> {
+        let find = |host: &str, number: u32| {
+            let host = self.site.hosts.iter().find(|known| known.name == host)?;
+            host.nodes.clone().find(|node| self.site.nodes[*node].number == number)
+        };
+        let nodes = |piece: &Piece| {
+            let placed = plan.partitions.iter().find(|placed| placed.name == piece.name)?;
+            let seats = placed.seats.iter().map(|seat| find(&placed.host, seat.node));
+            Some(seats.collect::<Option<BTreeSet<usize>>>().unwrap_or_default())
+        };
+        self.pieces.iter().map(nodes).collect()
+    }
+
     /// What a replica needs of a network card, bytes per second.
     pub fn network_rate(&self, piece: usize) -> i64 {
         let need = self.needs[self.pieces[piece].partition].network;

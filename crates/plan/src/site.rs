@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use model::partition::NumberList;
-use model::system::{CardShape, DiskShape, HostFacts, HostShape, KnownHost, LinkEntry, NodeShape};
+use model::system::{CardShape, DiskShape, HostFacts, HostShape, KnownHost, Level, LinkEntry, NodeShape};
 
 /// What is taken for what was not measured: microseconds and milliseconds.
 const CHANNEL_US: u64 = 5;
@@ -83,27 +83,27 @@ pub struct Host {
 impl Host {
     /// A message within a node, µs.
     pub fn channel_us(&self) -> i64 {
-        number(self.facts.channel_us.map_or(CHANNEL_US, units::Micros::get))
+        as_i64(self.facts.channel_us.map_or(CHANNEL_US, units::Micros::get))
     }
 
     /// A message between nodes, µs.
     pub fn channel_far_us(&self) -> i64 {
-        number(self.facts.channel_far_us.map_or(CHANNEL_FAR_US, units::Micros::get))
+        as_i64(self.facts.channel_far_us.map_or(CHANNEL_FAR_US, units::Micros::get))
     }
 
     /// A message to another host, µs.
     fn network_us(&self) -> i64 {
-        number(self.facts.network_us.map_or(NETWORK_US, units::Micros::get))
+        as_i64(self.facts.network_us.map_or(NETWORK_US, units::Micros::get))
     }
 
     /// Until a partition that is started here runs, ms.
     pub fn start_ms(&self) -> i64 {
-        number(self.facts.start_ms.map_or(START_MS, units::Millis::get))
+        as_i64(self.facts.start_ms.map_or(START_MS, units::Millis::get))
     }
 
     /// Until it is noticed that it is dead, ms.
     pub fn detect_ms(&self) -> i64 {
-        number(self.facts.detect_ms.map_or(DETECT_MS, units::Millis::get))
+        as_i64(self.facts.detect_ms.map_or(DETECT_MS, units::Millis::get))
     }
 }
 
@@ -116,6 +116,24 @@ pub struct Link {
     pub rate: Option<i64>,
     /// µs.
     pub latency: Option<i64>,
+}
+
+impl Link {
+    /// Whether it joins these two.
+    pub fn joins(&self, a: usize, b: usize) -> bool {
+        self.hosts == (a.min(b), a.max(b))
+    }
+}
+
+/// How a message goes from one to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Way {
+    /// The least that both are in together; the switch for all that is further than a host.
+    pub within: Level,
+    /// µs.
+    pub latency: i64,
+    /// Whether that was not measured.
+    pub is_assumed: bool,
 }
 
 /// All hosts.
@@ -131,7 +149,8 @@ pub struct Site {
     pub links: Vec<Link>,
 }
 
-fn number(value: u64) -> i64 {
+/// A number that is summed up here; more than fits is the most that fits.
+pub fn as_i64(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -150,7 +169,7 @@ impl Site {
                 let next = site.sockets + sockets.len();
                 let socket = *sockets.entry(node.socket).or_insert(next);
                 let kept = if place == 0 { host.reserve_memory.get() } else { 0 };
-                site.nodes.push(known(node, at, socket, &reserved, number(kept)));
+                site.nodes.push(known(node, at, socket, &reserved, as_i64(kept)));
             }
             site.sockets += sockets.len();
             let node_of = |number: Option<u32>| {
@@ -172,24 +191,39 @@ impl Site {
             if let (Some(a), Some(b)) = (find(&link.between[0]), find(&link.between[1])) {
                 site.links.push(Link {
                     hosts: (a.min(b), a.max(b)),
-                    rate: link.bytes_per_s.map(|rate| number(rate.get())),
-                    latency: link.latency_us.map(|us| number(us.get())),
+                    rate: link.bytes_per_s.map(|rate| as_i64(rate.get())),
+                    latency: link.latency_us.map(|us| as_i64(us.get())),
                 });
             }
         }
         site
     }
 
-    /// A message between two hosts, µs.
-    pub fn network_us(&self, a: usize, b: usize) -> i64 {
-        let link = self.links.iter().find(|link| link.hosts == (a.min(b), a.max(b)));
-        link.and_then(|link| link.latency)
-            .unwrap_or_else(|| self.hosts[a].network_us().max(self.hosts[b].network_us()))
+    /// The way between two who lie on these nodes.
+    pub fn way(&self, a: &[usize], b: &[usize]) -> Way {
+        let host_of = |nodes: &[usize]| nodes.first().map_or(0, |node| self.nodes[*node].host);
+        let (first, second) = (host_of(a), host_of(b));
+        if first != second {
+            let is_known = |host: usize| self.hosts[host].facts.network_us.is_some();
+            let by_link = self.links.iter().any(|link| link.joins(first, second) && link.latency.is_some());
+            let is_assumed = !(by_link || is_known(first) && is_known(second));
+            return Way { within: Level::Switch, latency: self.network_us(first, second), is_assumed };
+        }
+        let here = &self.hosts[first];
+        let common = |of: &dyn Fn(usize) -> usize| a.iter().any(|a| b.iter().any(|b| of(*a) == of(*b)));
+        if common(&|node| node) {
+            let is_assumed = here.facts.channel_us.is_none();
+            return Way { within: Level::Node, latency: here.channel_us(), is_assumed };
+        }
+        let within = if common(&|node| self.nodes[node].socket) { Level::Socket } else { Level::Host };
+        Way { within, latency: here.channel_far_us(), is_assumed: here.facts.channel_far_us.is_none() }
     }
 
-    /// Whether the link between two hosts has a latency of its own.
-    pub fn has_latency(&self, a: usize, b: usize) -> bool {
-        self.links.iter().any(|link| link.hosts == (a.min(b), a.max(b)) && link.latency.is_some())
+    /// A message between two hosts, µs.
+    pub fn network_us(&self, a: usize, b: usize) -> i64 {
+        let link = self.links.iter().find(|link| link.joins(a, b));
+        link.and_then(|link| link.latency)
+            .unwrap_or_else(|| self.hosts[a].network_us().max(self.hosts[b].network_us()))
     }
 
     /// The longest that it takes until a dead host is noticed, ms.
@@ -200,37 +234,39 @@ impl Site {
     /// What was not measured, and is taken for it: only what somebody asks about.
     pub fn assumed(&self) -> Vec<String> {
         let mut said = Vec::new();
-        let mut note = |missing: Vec<&str>, what: &str| {
+        let mut note = |lacks: &dyn Fn(&Host) -> bool, what: String| {
+            let missing: Vec<&str> =
+                self.hosts.iter().filter(|host| lacks(host)).map(|host| host.name.as_str()).collect();
             if !missing.is_empty() {
-                let all = missing.len() == self.hosts.len();
-                let whose = if all { "all hosts".to_owned() } else { missing.join(", ") };
+                let is_all = missing.len() == self.hosts.len();
+                let whose = if is_all { "all hosts".to_owned() } else { missing.join(", ") };
                 said.push(format!("{whose}: {what}"));
             }
         };
-        let without = |lacks: &dyn Fn(&Host) -> bool| -> Vec<&str> {
-            self.hosts.iter().filter(|host| lacks(host)).map(|host| host.name.as_str()).collect()
-        };
         note(
-            without(&|host| host.facts.channel_us.is_none()),
-            "a message within a memory node takes 5 µs (channel_us)",
+            &|host| host.facts.channel_us.is_none(),
+            format!("a message within a memory node takes {CHANNEL_US} µs (channel_us)"),
         );
         note(
-            without(&|host| host.facts.channel_far_us.is_none()),
-            "a message between memory nodes takes 10 µs (channel_far_us)",
+            &|host| host.facts.channel_far_us.is_none(),
+            format!("a message between memory nodes takes {CHANNEL_FAR_US} µs (channel_far_us)"),
         );
         if self.hosts.len() > 1 {
             note(
-                without(&|host| host.facts.network_us.is_none()),
-                "a message to another host takes 500 µs (network_us)",
+                &|host| host.facts.network_us.is_none(),
+                format!("a message to another host takes {NETWORK_US} µs (network_us)"),
             );
             note(
-                without(&|host| host.facts.detect_ms.is_none()),
-                "a dead host is noticed after 5 s (detect_ms)",
+                &|host| host.facts.detect_ms.is_none(),
+                format!("a dead host is noticed after {} s (detect_ms)", DETECT_MS / 1000),
             );
-            note(without(&|host| host.facts.start_ms.is_none()), "a partition starts within 60 s (start_ms)");
             note(
-                without(&|host| host.cards.is_empty()),
-                "its cards carry whatever is sent (no nic is described)",
+                &|host| host.facts.start_ms.is_none(),
+                format!("a partition starts within {} s (start_ms)", START_MS / 1000),
+            );
+            note(
+                &|host| host.cards.is_empty(),
+                "its cards carry whatever is sent (no nic is described)".to_owned(),
             );
         }
         said
@@ -272,7 +308,7 @@ fn known(node: &NodeShape, host: usize, socket: usize, reserved: &BTreeSet<u32>,
         |cpus: &Vec<u32>| cpus.iter().copied().filter(|cpu| !reserved.contains(cpu)).collect::<Vec<u32>>();
     let mut caches: Vec<Vec<u32>> = all.iter().map(free).filter(|cpus| !cpus.is_empty()).collect();
     caches.sort();
-    let huge = number(node.hugepages_mib.get());
+    let huge = as_i64(node.hugepages_mib.get());
     Node {
         host,
         number: node.number,
@@ -280,7 +316,7 @@ fn known(node: &NodeShape, host: usize, socket: usize, reserved: &BTreeSet<u32>,
         threads: node.cores.first().map_or(1, |core| core.numbers().len().max(1) as u32),
         cores,
         caches,
-        memory: number(node.memory_mib.get()) - huge - kept,
+        memory: as_i64(node.memory_mib.get()) - huge - kept,
         huge,
     }
 }
@@ -289,7 +325,7 @@ fn card_of(card: &CardShape, node: Option<usize>) -> Port {
     Port {
         name: card.name.clone(),
         node,
-        rate: number(card.bytes_per_s.get()),
+        rate: as_i64(card.bytes_per_s.get()),
         receivers: i64::from(card.receivers.unwrap_or(RECEIVERS)),
         stalls: (0, 0),
         is_measured: true,
@@ -302,9 +338,9 @@ fn disk_of(disk: &DiskShape, node: Option<usize>) -> Port {
     Port {
         name: disk.name.clone(),
         node,
-        rate: number(disk.bytes_per_s.get()) / 5 * 4 + number(disk.bytes_per_s.get()) % 5 * 4 / 5,
+        rate: as_i64(disk.bytes_per_s.get()) / 5 * 4 + as_i64(disk.bytes_per_s.get()) % 5 * 4 / 5,
         receivers: 0,
-        stalls: (number(stall), number(alone)),
+        stalls: (as_i64(stall), as_i64(alone)),
         is_measured: disk.stall_ms.is_some(),
     }
 }

@@ -23,29 +23,22 @@ fn printable(text: &str) -> String {
     super::text::printable(text, MOST_SHOWN)
 }
 
-/// A cell that is moved to the right.
-fn right(text: String) -> String {
-    text + ">"
-}
-
-/// Rows whose columns stand below each other; those that end with `>` are moved to the right.
-fn table(rows: &[Vec<String>]) -> String {
+/// Rows whose columns stand below each other; those of these numbers end at one place, as numbers do.
+fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let bare = |cell: &str| cell.strip_suffix('>').unwrap_or(cell).to_owned();
-    let widest = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| width(&bare(cell))).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(widest).collect();
+    let widest = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| width(cell)).max();
+    let widths: Vec<usize> = (0..columns).map(|column| widest(column).unwrap_or(0)).collect();
     let mut out = String::new();
     for row in rows {
-        let mut line = String::new();
-        for (cell, wanted) in row.iter().zip(&widths) {
-            let text = bare(cell);
-            let fill = " ".repeat(wanted.saturating_sub(width(&text)));
-            let cell = if cell.ends_with('>') { format!("{fill}{text}") } else { format!("{text}{fill}") };
-            let _ = write!(line, "{}{cell}", if line.is_empty() { "" } else { "  " });
-        }
-        let _ = writeln!(out, "{}", line.trim_end());
+        let cells: Vec<String> = row
+            .iter()
+            .enumerate()
+            .map(|(column, text)| {
+                let fill = " ".repeat(widths[column] - width(text));
+                if right.contains(&column) { format!("{fill}{text}") } else { format!("{text}{fill}") }
+            })
+            .collect();
+        let _ = writeln!(out, "{}", cells.join("  ").trim_end());
     }
     out
 }
@@ -131,13 +124,9 @@ fn goals(out: &mut String, plan: &Plan) {
         if goal.value == 0 && goal.least == 0 {
             continue;
         }
-        rows.push(vec![
-            String::from(goal_words(goal.goal)),
-            right(goal_number(goal.goal, goal.value)),
-            proof(goal),
-        ]);
+        rows.push(vec![String::from(goal_words(goal.goal)), goal_number(goal.goal, goal.value), proof(goal)]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, &[1]));
     out.push('\n');
 }
 
@@ -161,11 +150,11 @@ fn hosts(out: &mut String, plan: &Plan, full: bool) {
                 format!("  {}", printable(&placed.name)),
                 nodes(placed),
                 cpus(placed),
-                right(memory(placed)),
+                memory(placed),
                 devices(placed),
             ]);
         }
-        out.push_str(&table(&rows));
+        out.push_str(&table(&rows, &[3]));
     }
     let hidden = plan.partitions.len().saturating_sub(if full { usize::MAX } else { MOST_ROWS });
     if hidden > 0 {
@@ -221,12 +210,12 @@ fn talks(out: &mut String, plan: &Plan, full: bool) {
     for talk in all.iter().take(most) {
         rows.push(vec![
             format!("  {} - {}", printable(&talk.from), printable(&talk.to)),
-            right(rate(talk.bytes_per_s.get())),
+            rate(talk.bytes_per_s.get()),
             String::from(within_words(talk.within)),
-            right(format!("{} µs", talk.latency_us.get())),
+            format!("{} µs", talk.latency_us.get()),
         ]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, &[1, 3]));
     more(out, all.len(), most);
 }
 
@@ -267,13 +256,13 @@ fn predictions(out: &mut String, plan: &Plan, full: bool) {
     for one in all.iter().take(most) {
         rows.push(vec![
             format!("  {} {}", printable(&one.name), printable(&one.need)),
-            right(need_number(one.unit, one.predicted)),
+            need_number(one.unit, one.predicted),
             format!("wanted {}", need_number(one.unit, one.wanted)),
-            right(format!("{:.0} % left", margin(one))),
+            format!("{:.0} % left", margin(one)),
             String::from(if one.is_assumed { "assumed" } else { "" }),
         ]);
     }
-    out.push_str(&table(&rows));
+    out.push_str(&table(&rows, &[1, 3]));
     more(out, all.len(), most);
 }
 

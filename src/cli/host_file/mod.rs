@@ -8,15 +8,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error};
 
 use super::ending::{Ending, OrStop, Verdict};
 use super::measure::now;
-use super::output;
+use super::{file, output};
 use analysis::host_facts::{MeasuredDisk, MeasuredHost, of_channel_bench, of_run};
 use model::channel_bench::{CHANNEL_BENCH_VERSION, ChannelBench};
 use model::system::{DiskShape, HostFacts, HostShape, MAX_HOST_BYTES, NodeShape};
@@ -27,7 +26,7 @@ use units::facts::MachineFacts;
 use units::{Nanos, Reason};
 
 /// Largest output of a channel bench that is read.
-const MAX_BENCH_BYTES: u64 = 64 << 20;
+const MAX_BENCH_BYTES: usize = 64 << 20;
 /// What a line of a note begins with in a file.
 const NOTE: &str = "# note: ";
 
@@ -226,18 +225,17 @@ fn of_bench(bench: &ChannelBench, nodes: &[NodeShape]) -> MeasuredHost {
 /// # Errors
 /// It cannot be read, or says what is wrong with it.
 pub fn read(path: &Path) -> Result<HostShape, Reason> {
-    HostShape::from_toml(&bounded(path, MAX_HOST_BYTES as u64)?)
+    HostShape::from_toml(&bounded(path, MAX_HOST_BYTES)?)
 }
 
-fn bounded(path: &Path, most: u64) -> Result<String, Reason> {
+fn bounded(path: &Path, most: usize) -> Result<String, Reason> {
     let why = |error: std::io::Error| Reason::from(format!("cannot read {}: {error}", path.display()));
     // A pipe would wait for somebody who writes.
     if !fs::metadata(path).map_err(why)?.is_file() {
         return Err(format!("{} is no file", path.display()).into());
     }
-    let mut text = String::new();
-    File::open(path).and_then(|file| file.take(most + 1).read_to_string(&mut text)).map_err(why)?;
-    if text.len() as u64 > most {
+    let text = file::read("", path, most).map_err(|error| Reason::from(format!("{error:#}")))?;
+    if text.len() > most {
         return Err(format!("{} is longer than {most} bytes", path.display()).into());
     }
     Ok(text)

@@ -15,18 +15,16 @@ mod moves;
 mod planned;
 mod write;
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 
 use super::ending::{Ending, OrStop, Stop, Verdict};
-use super::{interrupt, json, output};
+use super::{file, interrupt, json, output};
 use args::PlanArgs;
 pub use hosts::{Asking, known_hosts};
-use model::partition::set::SetErrors;
+use model::partition::set::{MAX_SET_BYTES, SetErrors};
 use model::plan::{PLAN_SCHEMA_VERSION, Plan};
 use model::system::{KnownHost, System};
 use plan::{Answer, Question};
@@ -34,9 +32,7 @@ pub use planned::set_of;
 use platforms::Cancel;
 
 /// Largest plan that is read: those of 4096 partitions are a fraction of it.
-const MAX_PLAN_BYTES: u64 = 64 << 20;
-/// Largest file of a system that is read, and one byte more.
-const MAX_SYSTEM_BYTES: u64 = (model::partition::set::MAX_SET_BYTES + 1) as u64;
+const MAX_PLAN_BYTES: usize = 64 << 20;
 
 /// What is planned.
 struct Asked {
@@ -99,8 +95,8 @@ pub fn run(args: &PlanArgs) -> Verdict {
 }
 
 fn read(args: &PlanArgs, cancel: &Cancel) -> Result<Asked, Stop> {
-    let text = text_of(&args.file, MAX_SYSTEM_BYTES).or_bad_input()?;
-    let mut system = System::from_toml(&text, &stem(&args.file))
+    let text = file::read("", &args.file, MAX_SET_BYTES).or_bad_input()?;
+    let mut system = System::from_toml(&text, &file::stem(&args.file))
         .map_err(|errors| anyhow!(errors.in_file(&args.file)))
         .or_bad_input()?;
     for file in &args.add {
@@ -119,28 +115,16 @@ fn read(args: &PlanArgs, cancel: &Cancel) -> Result<Asked, Stop> {
 
 /// More partitions, networks and channels from another file. Its hosts are those of the first.
 fn add(system: &mut System, file: &Path) -> anyhow::Result<()> {
-    let text = text_of(file, MAX_SYSTEM_BYTES)?;
-    let more =
-        System::more_from_toml(&text, &stem(file), system).map_err(|errors| anyhow!(errors.in_file(file)))?;
+    let text = file::read("", file, MAX_SET_BYTES)?;
+    let more = System::more_from_toml(&text, &file::stem(file), system)
+        .map_err(|errors| anyhow!(errors.in_file(file)))?;
     *system = more;
     Ok(())
 }
 
-fn stem(path: &Path) -> String {
-    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
-/// A file of at most so many bytes.
-fn text_of(path: &Path, most: u64) -> anyhow::Result<String> {
-    let context = || format!("{} cannot be read", path.display());
-    let mut text = String::new();
-    File::open(path).with_context(context)?.take(most).read_to_string(&mut text).with_context(context)?;
-    Ok(text)
-}
-
 /// A plan that was written earlier.
 fn plan_of(path: &Path) -> anyhow::Result<Plan> {
-    let text = text_of(path, MAX_PLAN_BYTES)?;
+    let text = file::read("", path, MAX_PLAN_BYTES)?;
     let plan: Plan = serde_json::from_str(&text)
         .with_context(|| format!("{} is no plan (plan.json of bulkhead plan)", path.display()))?;
     if plan.schema_version != PLAN_SCHEMA_VERSION {
@@ -242,9 +226,7 @@ fn certificate(args: &PlanArgs, certificate: Option<&str>) -> Result<(), Stop> {
         output::say("no proof is written: this system is too large for one (docs/plan.md)");
         return Ok(());
     };
-    std::fs::write(path, certificate)
-        .with_context(|| format!("{} cannot be written", path.display()))
-        .or_bad_input()
+    file::write(path, certificate.as_bytes(), 0o644).or_bad_input()
 }
 
 fn show(args: &PlanArgs, plan: &Plan, asked: &Asked, out: &Path) -> Result<(), Stop> {

@@ -1,19 +1,22 @@
 //! A plan's folder: plan.json, a set per host, plan.html. Each file is written whole or not at all.
 
 use std::fs;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::cli::json;
-use model::plan::Plan;
+use crate::cli::{file, json};
+use model::partition::is_name;
+use model::plan::{Plan, PlannedHost};
 use model::system::{KnownHost, System};
 
 /// The plan's own file.
 const PLAN: &str = "plan.json";
 /// The same to look at.
 const PAGE: &str = "plan.html";
+
+/// Who may do what with these files.
+const MODE: u32 = 0o644;
 
 /// Whether the folder can be written: it is not there, or empty, or an earlier plan's.
 pub(super) fn is_free(out: &Path) -> anyhow::Result<()> {
@@ -33,22 +36,24 @@ pub(super) fn is_free(out: &Path) -> anyhow::Result<()> {
 pub(super) fn all(out: &Path, system: &System, hosts: &[KnownHost], plan: &Plan) -> anyhow::Result<()> {
     fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
     let (sets, _) = plan::sets(system, plan);
-    // Sets of hosts that an earlier plan used, and this one does not.
-    for entry in fs::read_dir(out).with_context(|| format!("{} cannot be read", out.display()))? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name.strip_suffix(".set.toml").is_some_and(|host| !sets.contains_key(host)) {
-            fs::remove_file(out.join(&name)).with_context(|| format!("{name} cannot be removed"))?;
+    // Sets of hosts that the plan before this one used, and this one does not: by their names, not by what that plan says of files.
+    let before = super::plan_of(&out.join(PLAN)).map(|plan| plan.hosts).unwrap_or_default();
+    let unused = |host: &&PlannedHost| is_name(&host.name) && !sets.contains_key(&host.name);
+    for host in before.iter().filter(unused) {
+        let path = out.join(format!("{}.set.toml", host.name));
+        if path.is_file() {
+            fs::remove_file(&path).with_context(|| format!("{} cannot be removed", path.display()))?;
         }
     }
     for (host, set) in &sets {
         let head = format!(
-            "# What runs on {host}, as planned; {PLAN} beside it says why. Written by bulkhead plan.\n"
+            "# What runs on {host}; {PLAN} beside it has the whole plan. Written by bulkhead plan.\n"
         );
         let text = toml::to_string(set).context("a set cannot be written as TOML")?;
-        whole(&out.join(format!("{host}.set.toml")), &format!("{head}{text}"))?;
+        file::write(&out.join(format!("{host}.set.toml")), format!("{head}{text}").as_bytes(), MODE)?;
     }
-    whole(&out.join(PAGE), &report::plan_page::html(system, hosts, plan))?;
-    whole(&out.join(PLAN), &json::pretty(plan)?)
+    file::write(&out.join(PAGE), report::plan_page::html(system, hosts, plan).as_bytes(), MODE)?;
+    file::write(&out.join(PLAN), json::pretty(plan)?.as_bytes(), MODE)
 }
 
 /// What was written, in words.
@@ -61,16 +66,4 @@ pub(super) fn files(out: &Path, plan: &Plan) -> String {
         several => format!(", {}", several.join(", ")),
     };
     format!("{}/{PLAN}, {PAGE}{sets}", out.display())
-}
-
-fn whole(path: &Path, text: &str) -> anyhow::Result<()> {
-    let context = || format!("{} cannot be written", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).with_context(context)?;
-    file.write_all(text.as_bytes()).with_context(context)?;
-    file.as_file().sync_all().with_context(context)?;
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-    file.as_file().set_permissions(mode).with_context(context)?;
-    file.persist(path).map_err(|error| error.error).with_context(context)?;
-    Ok(())
 }

@@ -1,13 +1,12 @@
 //! Where a scenario comes from, and what the command line changes in it. What is wrong is told with file and line.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use toml::{Table, Value};
 
 use crate::cli::args::SimulateArgs;
+use crate::cli::file;
 use campaign::{read_results, read_shares};
 use model::scenario::{Case, Impossible, MAX_BYTES, Scenario, ScenarioError, cases, line_of};
 use sim;
@@ -32,7 +31,7 @@ impl Source {
         let looks_like_file =
             name.contains('/') || Path::new(name).extension().is_some() || Path::new(name).is_file();
         let text = if looks_like_file {
-            read(Path::new(name))?
+            file::read("scenario ", Path::new(name), MAX_BYTES)?
         } else {
             let shipped = files::text(name);
             shipped.map_err(|unknown| anyhow!("{unknown}; or give the path of a TOML file"))?.to_owned()
@@ -122,15 +121,6 @@ fn assignment(text: &str) -> anyhow::Result<(String, Value)> {
     let parsed = format!("value = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     let value = parsed.unwrap_or_else(|| Value::String(value.trim().to_owned()));
     Ok((path.trim().to_owned(), value))
-}
-
-fn read(path: &Path) -> anyhow::Result<String> {
-    let context = || format!("scenario {} cannot be read", path.display());
-    let mut text = String::new();
-    // One byte more than allowed, so that the parser sees and refuses what is too long.
-    let limit = MAX_BYTES as u64 + 1;
-    File::open(path).with_context(context)?.take(limit).read_to_string(&mut text).with_context(context)?;
-    Ok(text)
 }
 
 /// Name and meaning of every shipped scenario.

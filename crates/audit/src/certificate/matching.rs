@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use model::plan::{Goal, Plan};
 
 use super::{Place, ProvenGoal};
-use crate::worth::word;
 
 /// Most differences that are told.
 const MOST_TOLD: usize = 20;
@@ -42,7 +41,7 @@ pub fn places_match(plan: &Plan, places: &[Place]) -> Vec<String> {
 pub fn goals_match(plan: &Plan, goals: &[ProvenGoal]) -> Vec<String> {
     let mut problems = Vec::new();
     for claim in &plan.goals {
-        let name = word(claim.goal);
+        let name = claim.goal.word();
         let Some(proven) = goals.iter().find(|goal| goal.name == name) else {
             problems.push(format!("{name}: the certificate says nothing of it"));
             continue;
@@ -56,7 +55,7 @@ pub fn goals_match(plan: &Plan, goals: &[ProvenGoal]) -> Vec<String> {
         }
     }
     let in_order: Vec<&str> = goals.iter().map(|goal| goal.name.as_str()).collect();
-    if !in_order.iter().copied().eq(Goal::ALL.map(word).into_iter().take(in_order.len())) {
+    if !in_order.iter().copied().eq(Goal::ALL.map(Goal::word).into_iter().take(in_order.len())) {
         problems.push(format!(
             "the certificate's goals are {}, in another order than plans are compared by",
             in_order.join(", ")

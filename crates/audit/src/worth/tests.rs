@@ -222,7 +222,7 @@ fn a_certificate_is_that_of_a_plan_or_not() {
         let claims = plan.goals.iter();
         let mut goals: Vec<ProvenGoal> = claims
             .map(|claim| ProvenGoal {
-                name: word(claim.goal).to_owned(),
+                name: claim.goal.word().to_owned(),
                 least: claim.least,
                 value: claim.value,
             })

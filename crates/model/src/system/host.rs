@@ -59,7 +59,8 @@ impl Default for HostEntry {
     }
 }
 
-/// What a host is made of, and what was measured on it.
+/// What a host is made of, and what was measured on it: a file of its own, and part of [`HostEntry`], whose keys stand beside its own
+/// (a flattened table could not refuse unknown keys).
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]

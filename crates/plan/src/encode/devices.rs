@@ -82,14 +82,9 @@ impl Encoder<'_> {
         let problem = self.problem;
         let port = &problem.site.hosts[host].disks[disk];
         let takers = takers(&self.disks, host, disk);
-        let need = |piece: usize| problem.needs[problem.pieces[piece].partition].disk;
-        let rate = |piece: usize| {
-            need(piece).map_or(0, |need| i64::try_from(need.bytes_per_s.get()).unwrap_or(i64::MAX))
-        };
-        self.at_most(takers.iter().map(|(piece, lit)| (rate(*piece), *lit)), port.rate);
+        self.at_most(takers.iter().map(|(piece, lit)| (problem.disk_rate(*piece), *lit)), port.rate);
         for (piece, lit) in &takers {
-            let Some(stall) = need(*piece).and_then(|need| need.longest_stall_ms) else { continue };
-            let stall = i64::try_from(stall.get()).unwrap_or(i64::MAX);
+            let stall = problem.longest_stall(*piece);
             if stall < port.stalls.1 {
                 self.clause([!*lit]);
             }

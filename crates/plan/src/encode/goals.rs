@@ -9,18 +9,6 @@ use crate::problem::Talk;
 /// Bits of a percentage.
 const PERCENT_BITS: u32 = 7;
 
-/// The name of a goal in a certificate.
-pub const fn name(goal: Goal) -> &'static str {
-    match goal {
-        Goal::Moves => "moves",
-        Goal::Hosts => "hosts",
-        Goal::SocketsSpanned => "sockets_spanned",
-        Goal::BetweenHosts => "between_hosts",
-        Goal::BetweenNodes => "between_nodes",
-        Goal::FullestNode => "fullest_node",
-    }
-}
-
 impl Encoder<'_> {
     pub(super) fn goals(&mut self) {
         self.hosts_hold_all();
@@ -35,7 +23,7 @@ impl Encoder<'_> {
             };
             // One literal may stand for several.
             let AtLeast { terms, .. } = AtLeast::of(terms, 0);
-            self.formula.goals.push(Objective { name: name(goal), terms });
+            self.formula.goals.push(Objective { name: goal.word(), terms });
         }
     }
 
@@ -257,10 +245,9 @@ impl Encoder<'_> {
                 Held::Memory => times * one.plain_memory(),
             };
             let least = problem.site.nodes.iter().map(needs).min().unwrap_or(0);
-            let Some(placed) = placed.filter(|_| least > 0) else { continue };
+            let Some(placed) = placed.filter(|_| least > 0 && one.parts > 0) else { continue };
             parts.extend(there.iter().map(|place| (least, *place)));
-            let each = if there.is_empty() { 1 } else { i64::from(one.parts) };
-            parts.push((least * each, placed));
+            parts.push((least * i64::from(one.parts), placed));
         }
         if divisor > 0 {
             self.formula.derived.push(Derived { divisor, parts });

@@ -9,6 +9,7 @@ use model::system::Level;
 
 use super::{At, Encoder, kind};
 use crate::pb::Lit;
+use crate::site::as_i64;
 
 impl Encoder<'_> {
     pub(super) fn spares(&mut self) {
@@ -18,7 +19,7 @@ impl Encoder<'_> {
         for piece in 0..problem.pieces.len() {
             let needs = &problem.needs[problem.pieces[piece].partition];
             let Some(most) = needs.max_downtime_ms else { continue };
-            let most = i64::try_from(most.get()).unwrap_or(i64::MAX);
+            let most = as_i64(most.get());
             if needs.replicas > 1 && matches!(needs.apart(), Level::Host | Level::Switch) {
                 // Another replica is there already; what it takes is to notice.
                 if detect > most {

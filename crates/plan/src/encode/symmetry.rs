@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{At, Encoder, Role};
-use crate::pb::{AtLeast, Symmetry, Var, sorted};
+use crate::pb::{AtLeast, Symmetry, Var};
 
 /// Constraints in a formula with more of which nothing is exchanged: it would take longer than it saves.
 const MOST_CONSTRAINTS: usize = 400_000;
@@ -59,7 +59,7 @@ impl Encoder<'_> {
                 if symmetry.rows == 0 {
                     continue;
                 }
-                sorted(&symmetry).into_iter().for_each(|constraint| known.add(constraint));
+                symmetry.sorted().into_iter().for_each(|constraint| known.add(constraint));
                 found.push(symmetry);
             }
         }

@@ -8,6 +8,10 @@
 
 use std::collections::HashMap;
 
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use super::solver::Solver;
 use super::{AtLeast, Formula, Implied, Lit, Objective};
 
@@ -26,19 +30,16 @@ fn packings(goal: &Objective, clauses: &[(Vec<Lit>, u64)]) -> Vec<Vec<(i64, usiz
         return Vec::new();
     }
     let mut found: Vec<(i64, Vec<(i64, usize)>)> = Vec::new();
-    let mut number = 1u64;
+    // The same each time: equal formulas have equal certificates.
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+    let mut order = usable;
     for _ in 0..ORDERS {
-        let mut order: Vec<(usize, u64, usize)> = usable
-            .iter()
-            .map(|clause| {
-                number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-                (clauses[*clause].0.len(), number >> 32, *clause)
-            })
-            .collect();
-        order.sort_unstable();
+        // The shortest first, equally short ones in any order.
+        order.shuffle(&mut random);
+        order.sort_by_key(|clause| clauses[*clause].0.len());
         let mut left = costs.clone();
         let mut factors = Vec::new();
-        for (_, _, clause) in order {
+        for &clause in &order {
             let lits = &clauses[clause].0;
             let most = lits.iter().filter_map(|lit| left.get(lit)).copied().min().unwrap_or(0);
             if most > 0 {

@@ -23,7 +23,7 @@ mod tests;
 use std::ops::Not;
 
 pub use log::Log;
-pub use solver::{Limit, Searched, Solver, sorted};
+pub use solver::{Searched, Solver};
 
 /// A variable, counted from 0.
 pub type Var = u32;
@@ -134,8 +134,23 @@ pub struct Symmetry {
     pub blocks: Vec<Vec<Var>>,
 }
 
+impl Symmetry {
+    /// What sorts the blocks: `docs/plan.md`, line `y`.
+    pub fn sorted(&self) -> Vec<AtLeast> {
+        let mut constraints = Vec::new();
+        for pair in self.blocks.windows(2) {
+            for row in 0..self.rows {
+                let before = pair[0].iter().take(row + 1).map(|var| Lit::new(*var));
+                let lits = before.chain(std::iter::once(!Lit::new(pair[1][row])));
+                constraints.push(AtLeast::clause(lits));
+            }
+        }
+        constraints
+    }
+}
+
 /// The sum of constraints, each times its factor, divided and rounded up: it follows from them, and says more at once.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Derived {
     /// What all of it is divided by, 1 or more.
     pub divisor: i64,
@@ -160,7 +175,7 @@ impl Derived {
 
 /// A clause that follows case by case, one of which must be: what is left of each case follows by propagation, and so does the
 /// clause from all of them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Implied {
     /// The clause.
     pub clause: Vec<Lit>,

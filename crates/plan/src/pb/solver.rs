@@ -42,14 +42,6 @@ pub enum Searched {
     Ended,
 }
 
-/// When a search ends without an answer.
-pub struct Limit<'a> {
-    /// Asked now and then; true ends it.
-    pub is_over: &'a dyn Fn() -> bool,
-    /// Most conflicts.
-    pub conflicts: u64,
-}
-
 /// Conflicts between two restarts, times what Luby's sequence says.
 const RESTART: u64 = 128;
 /// Clauses that are learned before the first are forgotten.
@@ -133,7 +125,7 @@ impl Solver {
         }
         for symmetry in &formula.symmetries {
             solver.log.symmetry(symmetry);
-            for constraint in sorted(symmetry) {
+            for constraint in symmetry.sorted() {
                 solver.log.count();
                 solver.add(&constraint);
             }
@@ -246,27 +238,18 @@ impl Solver {
         Some(number)
     }
 
-    /// A sum wants more, for good.
-    pub fn raise(&mut self, sum: u32, by: i64, selector: Option<Lit>) {
+    /// A sum wants more, for good; unless this literal of it is true: its coefficient grows along, so that then nothing is wanted.
+    pub fn raise(&mut self, sum: u32, by: i64, unless: Lit) {
         self.back_to(0);
         self.wanted[sum as usize] += by;
         let one = &mut self.sums[sum as usize];
-        one.slack -= by;
-        if let Some(lit) = selector {
-            // The selector's own coefficient grows along, so that without it nothing is wanted.
-            for (coefficient, term) in &mut one.terms {
-                if *term == lit {
-                    *coefficient += by;
-                    one.slack += by;
-                }
-            }
-            one.terms.sort_by_key(|(coefficient, _)| std::cmp::Reverse(*coefficient));
-            for (number, coefficient) in &mut self.occurrences[lit.index()] {
-                if *number == sum {
-                    *coefficient += by;
-                }
-            }
-        }
+        // What is wanted more, the literal can give more, while it is not false.
+        let is_counted_out = self.values[unless.index()] == -1;
+        one.slack -= if is_counted_out { by } else { 0 };
+        one.terms.iter_mut().filter(|term| term.1 == unless).for_each(|term| term.0 += by);
+        one.terms.sort_by_key(|(coefficient, _)| std::cmp::Reverse(*coefficient));
+        let occurrences = self.occurrences[unless.index()].iter_mut();
+        occurrences.filter(|(number, _)| *number == sum).for_each(|(_, coefficient)| *coefficient += by);
         self.settle(sum);
     }
 
@@ -330,10 +313,10 @@ impl Solver {
         self.starts.truncate(level as usize);
     }
 
-    /// Looks for a solution in which `assumptions` are true.
-    pub fn solve(&mut self, assumptions: &[Lit], limit: &Limit<'_>) -> Searched {
+    /// Looks for a solution in which `assumptions` are true. `is_over` is asked now and then; true ends it.
+    pub fn solve(&mut self, assumptions: &[Lit], is_over: &dyn Fn() -> bool) -> Searched {
         self.back_to(0);
-        let (began, mut restarts, mut asked) = (self.conflicts, 0, self.propagations);
+        let (mut restarts, mut asked) = (0, self.propagations);
         let mut until = self.conflicts + RESTART;
         loop {
             if self.is_broken {
@@ -346,8 +329,7 @@ impl Solver {
                 }
                 self.conflicts += 1;
                 self.learn(conflict);
-                let is_time = self.conflicts.is_multiple_of(ASK_EVERY) && (limit.is_over)();
-                if is_time || self.conflicts - began >= limit.conflicts {
+                if self.conflicts.is_multiple_of(ASK_EVERY) && is_over() {
                     self.back_to(0);
                     return Searched::Ended;
                 }
@@ -361,7 +343,7 @@ impl Solver {
             }
             if self.propagations - asked > ASK_EVERY_PROPAGATIONS {
                 asked = self.propagations;
-                if (limit.is_over)() {
+                if is_over() {
                     self.back_to(0);
                     return Searched::Ended;
                 }
@@ -466,19 +448,6 @@ impl Solver {
             self.free.push(number);
         }
     }
-}
-
-/// What sorts blocks that can be exchanged: `docs/plan.md`, line `y`.
-pub fn sorted(symmetry: &super::Symmetry) -> Vec<AtLeast> {
-    let mut constraints = Vec::new();
-    for pair in symmetry.blocks.windows(2) {
-        for row in 0..symmetry.rows {
-            let before = pair[0].iter().take(row + 1).map(|var| Lit::new(*var));
-            let lits = before.chain(std::iter::once(!Lit::new(pair[1][row])));
-            constraints.push(AtLeast::clause(lits));
-        }
-    }
-    constraints
 }
 
 /// Luby, Sinclair and Zuckerman, "Optimal speedup of Las Vegas algorithms" (1993): 1 1 2 1 1 2 4 …, from the first on.

@@ -14,6 +14,10 @@ mod state;
 
 use std::cmp::Reverse;
 
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
 use crate::problem::Problem;
 
 pub use floor::floors;
@@ -22,26 +26,12 @@ pub use state::State;
 /// How often it begins anew until all are placed.
 const MOST_TRIES: usize = 200;
 
-/// Numbers that look random, and are the same each time: Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators" (2014).
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        ((u128::from(mixed) * limit as u128) >> 64) as usize
-    }
-}
-
 /// A plan that keeps all rules, or none that was found.
 pub fn soon(problem: &Problem, shakes: usize, is_over: &dyn Fn() -> bool) -> Option<State> {
     let mut state = place_all(problem, is_over)?;
     climb(problem, &mut state, is_over);
-    let mut numbers = Numbers(1);
+    // The same each time: equal systems have equal plans.
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut best = state.clone();
     let mut worth = best.worth(problem);
     for _ in 0..shakes {
@@ -49,7 +39,7 @@ pub fn soon(problem: &Problem, shakes: usize, is_over: &dyn Fn() -> bool) -> Opt
             break;
         }
         let mut other = best.clone();
-        if shake(problem, &mut other, &mut numbers) {
+        if shake(problem, &mut other, &mut random) {
             climb(problem, &mut other, is_over);
             let now = other.worth(problem);
             if now <= worth {
@@ -114,16 +104,19 @@ fn climb(problem: &Problem, state: &mut State, is_over: &dyn Fn() -> bool) {
 }
 
 /// Takes a few away and puts them where there is room.
-fn shake(problem: &Problem, state: &mut State, numbers: &mut Numbers) -> bool {
+fn shake(problem: &Problem, state: &mut State, random: &mut Xoshiro256PlusPlus) -> bool {
     let count = problem.pieces.len();
     if count < 2 {
         return false;
     }
-    let mut out = vec![numbers.below(count)];
+    let mut out = vec![random.random_range(0..count)];
     // Neighbours in talk are moved along: alone, none of them would gain.
-    for _ in 0..=numbers.below(4) {
+    for _ in 0..random.random_range(1..=4) {
         let near: Vec<usize> = state.speaks_with(problem, out[out.len() - 1]);
-        let next = if near.is_empty() { numbers.below(count) } else { near[numbers.below(near.len())] };
+        let next = match near.choose(random) {
+            Some(next) => *next,
+            None => random.random_range(0..count),
+        };
         if !out.contains(&next) {
             out.push(next);
         }
@@ -131,11 +124,8 @@ fn shake(problem: &Problem, state: &mut State, numbers: &mut Numbers) -> bool {
     out.iter().for_each(|piece| state.take(problem, *piece));
     for piece in out {
         let places = state.places(problem, piece);
-        if places.is_empty() {
-            return false;
-        }
-        let chosen = places[numbers.below(places.len())].clone();
-        state.put(problem, piece, chosen);
+        let Some(chosen) = places.choose(random) else { return false };
+        state.put(problem, piece, chosen.clone());
     }
     true
 }

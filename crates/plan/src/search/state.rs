@@ -170,16 +170,8 @@ impl State {
         let talk = &problem.talks[talk];
         let Some(most) = talk.latency else { return true };
         let other = if talk.pieces.0 == piece { talk.pieces.1 } else { talk.pieces.0 };
-        let Some(there) = self.host(problem, other) else { return true };
-        let host = problem.site.nodes[nodes[0]].host;
-        let takes = if there != host {
-            problem.site.network_us(host, there)
-        } else if self.nodes[other].iter().any(|node| nodes.contains(node)) {
-            problem.site.hosts[host].channel_us()
-        } else {
-            problem.site.hosts[host].channel_far_us()
-        };
-        takes <= most
+        let theirs = &self.nodes[other];
+        theirs.is_empty() || problem.site.way(theirs, nodes).latency <= most
     }
 
     /// The device it would have: none wanted, one of those with room, or an error if there is none.
@@ -256,7 +248,7 @@ impl State {
                 leaves[a] += talk.rate;
                 leaves[b] += talk.rate;
                 for (number, link) in site.links.iter().enumerate() {
-                    over[number] += if link.hosts == (a.min(b), a.max(b)) { talk.rate } else { 0 };
+                    over[number] += if link.joins(a, b) { talk.rate } else { 0 };
                 }
             }
         }

@@ -6,7 +6,7 @@ use units::{Bytes, Mebibytes};
 
 /// Memory that QEMU itself takes for a guest, beside the guest's own: a round figure above what is seen for small
 /// machines.
-const OVERHEAD: Mebibytes = Mebibytes::from_mib(48);
+pub const OVERHEAD: Mebibytes = Mebibytes::from_mib(48);
 
 /// What a host has.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -32,7 +32,7 @@ use units::{Bytes, Mebibytes};
 
 pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
 pub use follow::FoundBy;
-pub use host::{HostNode, HostSize};
+pub use host::{HostNode, HostSize, OVERHEAD};
 pub use order::{ascending, dependants_first};
 pub use read::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};
 pub use ready::{Health, HealthEntry, Ready, ReadyCheck, ReadyEntry};
