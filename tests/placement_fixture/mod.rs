@@ -154,7 +154,7 @@ impl Bench {
         let mut paused = self.start(case, &disks)?;
         let (pid, at) = (paused.child.id(), Instant::now());
         // The first answer comes when QEMU has made its machine.
-        let placed = place(&case.asked, pid, &mut paused.control);
+        let placed = place(&case.asked, pid, None, &mut paused.control);
         starts.push(at.elapsed());
         let in_words = |why: Reason| format!("{why}; qemu says: {}", complaint(&paused.complaints));
         placed.map_err(in_words)?;

@@ -4,8 +4,10 @@
 //!  pin has as many CPUs as the guest ─► one to one      pin has another number ─► all on all of them
 //!  no pin, a node ─► all on the CPUs of the node        neither ─► left to the host
 //! ```
-//! The threads that do QEMU's own work follow the set, except when the guest's CPUs run in real time: a thread that never
-//! yields would starve the one that does its input and output on the same CPU.
+//! The threads that do QEMU's own work, and the process that serves its files, follow the set, except when the guest's CPUs run in real
+//! time: a thread that never yields would starve the one that does its input and output on the same CPU. Elsewhere they would take
+//! other partitions' CPUs; and a group of which only some threads are on a CPU has its weight there computed anew whenever the others
+//! wake up, over which Linux 6.18 forgets for seconds who is next (`tests/sets_plan.rs`).
 
 use std::fs;
 use std::time::Duration;
@@ -24,6 +26,9 @@ use units::Reason;
 pub(super) const ANSWER_GRACE: Duration = Duration::from_secs(30);
 /// Most threads of a QEMU that are looked at.
 const MOST_THREADS: usize = 4096;
+
+/// How often a process is looked at that may start threads meanwhile.
+const MOST_TURNS: u32 = 100;
 
 /// Host CPUs per virtual CPU, in their order; none where the host decides.
 pub fn wanted(asked: &Resources, node_cpus: Option<&NumberList>) -> Vec<Option<NumberList>> {
@@ -49,11 +54,11 @@ pub fn node_cpus(asked: &Resources) -> Result<Option<NumberList>, Reason> {
         .ok_or_else(|| format!("wanted memory node {number}; this host has {}", host.node_numbers()).into())
 }
 
-/// Places the threads of a paused QEMU.
+/// Places the threads of a paused QEMU and of the process that serves its files.
 ///
 /// # Errors
 /// QEMU does not answer, a thread is gone, or the kernel refuses.
-pub fn place(asked: &Resources, pid: u32, control: &mut Qmp) -> Result<(), Reason> {
+pub fn place(asked: &Resources, pid: u32, files: Option<u32>, control: &mut Qmp) -> Result<(), Reason> {
     let node = node_cpus(asked)?;
     let sets = wanted(asked, node.as_ref());
     let threads = of_cpus(control)?;
@@ -65,6 +70,7 @@ pub fn place(asked: &Resources, pid: u32, control: &mut Qmp) -> Result<(), Reaso
         for thread in all_threads(pid)?.into_iter().filter(|thread| !threads.contains(thread)) {
             hold(thread, set)?;
         }
+        files.map_or(Ok(()), |files| hold_all(files, set))?;
     }
     for (thread, set) in threads.iter().zip(&sets) {
         if let Some(set) = set {
@@ -120,6 +126,29 @@ fn all_threads(pid: u32) -> Result<Vec<u32>, Reason> {
     let entries = fs::read_dir(&folder).map_err(|error| format!("cannot list {folder}: {error}"))?;
     let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());
     Ok(names.filter_map(|name| name.to_str()?.parse().ok()).take(MOST_THREADS).collect())
+}
+
+/// Holds all threads of a process that may start more meanwhile: those of one that is held already are held, too.
+fn hold_all(pid: u32, set: &NumberList) -> Result<(), Reason> {
+    for _ in 0..MOST_TURNS {
+        let mut free = Vec::new();
+        for thread in all_threads(pid)? {
+            // One that has ended needs nothing.
+            if allowed(pid, thread).is_ok_and(|allowed| allowed != *set) {
+                free.push(thread);
+            }
+        }
+        if free.is_empty() {
+            return Ok(());
+        }
+        for thread in free {
+            let held = hold(thread, set);
+            if allowed(pid, thread).is_ok() {
+                held?;
+            }
+        }
+    }
+    Err(format!("process {pid} started threads faster than they could be held to CPUs {set}").into())
 }
 
 fn hold(thread: u32, set: &NumberList) -> Result<(), Reason> {

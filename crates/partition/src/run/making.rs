@@ -118,9 +118,9 @@ impl Making<'_> {
 impl Created {
     /// Places the paused machine and checks what it was given.
     pub fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
-        let pid = self.machine.pid();
+        let (pid, files) = (self.machine.pid(), self.machine.files_pid());
         let control = self.machine.control();
-        place::place(&spec.resources, pid, control)?;
+        place::place(&spec.resources, pid, files, control)?;
         let given = place::read_back(pid, control)?;
         sections::check_given(&spec.sections, control)?;
         let differences = place::differences(&spec.resources, &spec.disks, &given);

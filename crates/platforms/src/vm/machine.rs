@@ -163,6 +163,11 @@ impl RunningMachine {
         self.child.id()
     }
 
+    /// The process that serves its files, where there is one; nobody else can get its number until the machine was ended.
+    pub fn files_pid(&self) -> Option<u32> {
+        self.files.as_ref().map(Child::id)
+    }
+
     fn present_bytes(&mut self) -> Result<Vec<(u32, Bytes)>, Reason> {
         let memory = match self.memory {
             Some(memory) => memory,
