@@ -10,7 +10,7 @@ MUTATIONS ?= 100000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-policy bench-power bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-plans bench-policy bench-power bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,9 @@ bench-boot: build ## boot to agent against a plain QEMU boot of the same kernel
 
 bench-exec: build ## exec against a plain QEMU boot, a bare port, and itself 10 000 times (ARGS="boot streams starts")
 	cargo bench --bench exec -- $(ARGS)
+
+bench-plans: build ## plans brought up with real guests: what their partitions get against what was predicted (ARGS="30")
+	cargo bench --bench plans -- $(ARGS)
 
 bench-failover: build ## how long a partition with doubled links is gone when its switch dies
 	cargo bench --bench failover

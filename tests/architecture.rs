@@ -32,7 +32,9 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn all_sources() -> Vec<PathBuf> {
-    ["src", "tests", "benches", "crates"].iter().flat_map(|folder| rust_files(&root().join(folder))).collect()
+    let all =
+        ["src", "tests", "benches", "crates"].iter().flat_map(|folder| rust_files(&root().join(folder)));
+    all.filter(|file| !file.components().any(|part| part.as_os_str() == "target")).collect()
 }
 
 /// Room → rooms it may import, read from the table in ARCHITECTURE.md.

@@ -8,6 +8,7 @@ mod doubles;
 mod leftovers;
 mod peers_fixture;
 mod share_fixture;
+mod ssh_fixture;
 #[path = "../benches/verdict/mod.rs"]
 mod verdict;
 

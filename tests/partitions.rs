@@ -8,6 +8,7 @@ mod mpi_fixture;
 mod mpirun_fixture;
 mod placement_fixture;
 mod set_fixture;
+mod ssh_fixture;
 mod switch_fixture;
 
 mod channel_bench;
@@ -40,6 +41,7 @@ mod sessions;
 mod set_care;
 mod sets;
 mod sets_crash;
+mod sets_far;
 mod sets_faults;
 mod sets_images;
 mod sets_plan;

@@ -7,8 +7,8 @@ use std::path::Path;
 
 use bulkhead::model::partition::NumberList;
 use bulkhead::model::plan::{
-    Goal, GoalValue, NeedUnit, PLAN_SCHEMA_VERSION, PartFailure, Placed, Plan, PlannedHost, PlannedTalk,
-    Predicted, Seat, Spare, Survivor,
+    Elsewhere, Goal, GoalValue, NeedUnit, OtherPlace, OtherValue, PLAN_SCHEMA_VERSION, PartFailure, Placed,
+    Plan, PlannedHost, PlannedTalk, Predicted, RefusedPlace, Rule, Seat, Spare, Survivor,
 };
 use bulkhead::model::system::{KnownHost, Level, System};
 use bulkhead::report::plan_page;
@@ -77,6 +77,7 @@ fn plan(hosts: &[KnownHost], partitions: u32) -> Plan {
             disk: Some("vda".to_owned()),
             nic: None,
             spare: at.is_multiple_of(5).then(|| Spare { host: spare, nodes: NumberList::of([spare_node]) }),
+            elsewhere: elsewhere(at),
         }
     };
     let goal = |goal, value, least| GoalValue { goal, value, least };
@@ -91,8 +92,9 @@ fn plan(hosts: &[KnownHost], partitions: u32) -> Plan {
         name: format!("p{at}"),
         need: "disk.longest_stall_ms".to_owned(),
         unit: NeedUnit::Ms,
-        wanted: 1000,
-        predicted: 500 + u64::from(at % 400),
+        wanted: Some(1000),
+        low: 300,
+        high: 500 + u64::from(at % 400),
         is_assumed: at.is_multiple_of(3),
     };
     let planned_host = |host: &KnownHost| PlannedHost {
@@ -117,6 +119,30 @@ fn plan(hosts: &[KnownHost], partitions: u32) -> Plan {
         assumed: vec!["a message between hosts takes 500 µs: <script>alert(1)</script>".to_owned()],
         notes: vec!["a note".to_owned()],
     }
+}
+
+/// Other places: one that costs, none, one that is as good, and of every fourth nothing is known.
+fn elsewhere(at: u32) -> Option<Elsewhere> {
+    let refused = |node: u32, rules: &[Rule]| RefusedPlace {
+        host: "rack-<i>1".to_owned(),
+        nodes: NumberList::of([node]),
+        rules: rules.to_vec(),
+    };
+    let cost = |goal, value| OtherValue { goal, value };
+    let goals = match at % 4 {
+        0 => vec![cost(Goal::BetweenHosts, 1_500_000), cost(Goal::FullestNode, 75)],
+        3 => return None,
+        _ => Vec::new(),
+    };
+    let best = OtherPlace { host: "rack-2".to_owned(), nodes: NumberList::of([1]), goals };
+    Some(Elsewhere {
+        places: 7,
+        looked_at: 7,
+        possible: u64::from(at % 4 != 1),
+        not_known: u64::from(at % 4 == 2),
+        best: (at % 4 != 1).then_some(best),
+        refused: vec![refused(0, &[Rule::Cpus]), refused(2, &[Rule::Cpus]), refused(3, &[])],
+    })
 }
 
 /// What goes when a host dies: nothing, but of the first and its like.
@@ -167,6 +193,12 @@ fn a_plan_is_drawn_and_told() {
             "fullest memory node",
             "not proven",
             "One single point of failure: host rack-1.",
+            "Why there",
+            "rack-2\u{a0}node\u{a0}1",
+            "488 KiB/s more between hosts, fullest memory node 75 %, not 50 %",
+            "as good",
+            "nowhere",
+            "rack-<i>1 nodes 0,2 (cpus), rack-<i>1 node 3 (several rules); not known of 1",
             "Who speaks with whom",
             "What goes between places",
             "p20",

@@ -104,6 +104,27 @@ fn a_plan_reads_like_this() {
 }
 
 #[test]
+fn why_each_is_there_reads_like_this() {
+    // A third node with room, which costs something, and a partition that may be on it only.
+    let more =
+        "[[host.a.node]]\nnumber = 2\nsocket = 1\ncpus = \"16-19\"\nmemory_mib = 3000\n[[host.a.disk]]";
+    let folder = folder(&PLANT.replacen("[[host.a.disk]]", more, 1));
+    let all = said(folder.path(), &["plant.toml", "--full"], 0);
+    let (_, why) = all.split_once("Why there").expect("it says why");
+    insta::assert_snapshot!(why.split_once("\n\n").expect("and more").0);
+    // What a plan says of other places is checked, too.
+    let path = folder.path().join("plant-plan/plan.json");
+    let check = ["plant.toml", "--check", "plant-plan/plan.json"];
+    said(folder.path(), &check, 0);
+    let plan = std::fs::read_to_string(&path).unwrap();
+    let fullest = plan.rfind("fullest_node").expect("somewhere it would cost room");
+    let value = plan[fullest..].find("\"value\": ").map(|at| fullest + at + 9).unwrap();
+    std::fs::write(&path, format!("{}1{}", &plan[..value], &plan[value..])).unwrap();
+    let told = said(folder.path(), &check, 1);
+    assert!(told.contains("would cost is not so"), "{told}");
+}
+
+#[test]
 fn a_plan_from_another_reads_like_this() {
     // Both replicas fit on hosts that are left.
     let two = PLANT.replace("[host.b]\n", "[host.b]\ncount = 2\n");

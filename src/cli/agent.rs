@@ -8,6 +8,8 @@
 //!  bulkhead supervisor FOLDER                    keeps a partition or a switch of a set
 //!  bulkhead watch SET                            starts supervisors of a set that were killed again
 //!  bulkhead undo STATE SET                       undoes what a killed `up` had begun
+//!  bulkhead settle                               puts this program to stay on another machine, for --on
+//!  bulkhead errand                               does there what --on has sent
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead channel-worker                       one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
@@ -24,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::output;
+use super::{output, there};
 use channels::worker;
 use partition;
 use partition::mpi;
@@ -32,6 +34,7 @@ use partition::network::switch;
 use partition::set::down::undo_after_death;
 use partition::set::supervisor::{Means, keep};
 use partition::set::watch::watch;
+use platforms::ssh::far;
 use platforms::ssh::janitor::{Janitor, janitor_main};
 use platforms::{Cancel, agent, facts, reaper, vm, wall};
 use probes::build::verbs;
@@ -66,6 +69,8 @@ pub fn take_over() -> Option<ExitCode> {
         Some(worker::VERB) => Some(ended(worker::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
+        Some("settle") => Some(there::settle()),
+        Some(far::VERB) => Some(there::serve()),
         Some(wall::VERB) => Some(wall::main(std::env::args_os().skip(2).collect())),
         Some(wall::USERS_VERB) => Some(wall::hold_users()),
         Some("supervisor") => Some(kept(&words)),

@@ -6,7 +6,8 @@ use anyhow::{anyhow, bail};
 
 use super::args::DownArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::{output, up};
+use super::there::{self, Errand};
+use super::{output, plan, up};
 use partition::set::down::{DownError, Gone, down};
 use partition::set::root::state_root;
 use partition::set::status;
@@ -16,8 +17,20 @@ use units::names::nearest;
 /// Ends it, saying what is ended.
 pub fn run(args: &DownArgs) -> Verdict {
     let root = state_root();
-    let name = chosen(&root, args.set.as_deref()).or_bad_input()?;
-    let told = down(&root, &name, &mut |gone| {
+    let planned = plan::chosen_of(args.set.as_deref(), args.on.as_deref()).or_bad_input()?;
+    if let Some((plan, chosen)) = &planned
+        && let Some(destination) = &chosen.far
+    {
+        let errand = Errand::Down { set: chosen.plan.system.clone() };
+        return there::run(chosen, destination, &errand, plan);
+    }
+    let named = planned.as_ref().map(|(_, chosen)| chosen.plan.system.as_str()).or(args.set.as_deref());
+    end(&chosen(&root, named).or_bad_input()?)
+}
+
+/// Ends the set of that name, saying what is ended.
+pub fn end(name: &str) -> Verdict {
+    let told = down(&state_root(), name, &mut |gone| {
         if let Gone::Cleared(folder) = gone {
             output::say(&format!("{}: ended", shown(&folder)));
         }

@@ -21,6 +21,21 @@ pub enum Ending {
     Interrupted,
 }
 
+impl Ending {
+    /// That of a code, as another call of this program has ended with; none for what is no code of ours.
+    pub const fn of_code(code: i32) -> Option<Self> {
+        Some(match code {
+            0 => Self::Done,
+            1 => Self::NotMet,
+            2 => Self::BadInput,
+            3 => Self::Lacking,
+            4 => Self::Broke,
+            130 => Self::Interrupted,
+            _ => return None,
+        })
+    }
+}
+
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
         Self::from(match ending {

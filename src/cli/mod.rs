@@ -41,6 +41,7 @@ mod resolve;
 mod schema;
 mod set_args;
 mod simulate;
+mod there;
 mod tool_args;
 mod up;
 mod volume;
@@ -80,7 +81,7 @@ pub fn main() -> ExitCode {
 
 /// What goes beyond the caller's `ulimit -f` is an error that is told, not the end of this process. Threads take the mask over, programs
 /// that are started do not.
-fn outlive_limits() {
+pub(crate) fn outlive_limits() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);
     // It is as before where that fails.

@@ -7,7 +7,8 @@ use anyhow::{anyhow, bail};
 
 use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::output;
+use super::there::{self, Errand};
+use super::{output, plan};
 use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
 use partition::set::root::state_root;
 use partition::set::{find, status};
@@ -18,12 +19,25 @@ const LONGEST_LINE: usize = 400;
 
 /// Prints all sets, or one; or what one partition wrote last.
 pub fn run(args: &PsArgs) -> Verdict {
-    if let Some(partition) = &args.console {
-        let text = last_words(&state_root(), args.set.as_deref(), partition).or_bad_input()?;
+    let planned = plan::chosen_of(args.set.as_deref(), args.on.as_deref()).or_bad_input()?;
+    if let Some((plan, chosen)) = &planned
+        && let Some(destination) = &chosen.far
+    {
+        let (set, json, console) = (chosen.plan.system.clone(), args.json, args.console.clone());
+        return there::run(chosen, destination, &Errand::Ps { set, json, console }, plan);
+    }
+    let named = planned.as_ref().map(|(_, chosen)| chosen.plan.system.as_str()).or(args.set.as_deref());
+    print(named, args.console.as_deref(), args.json)
+}
+
+/// Prints all sets of this machine, or one; or what one partition wrote last.
+pub fn print(named: Option<&str>, console: Option<&str>, json: bool) -> Verdict {
+    if let Some(partition) = console {
+        let text = last_words(&state_root(), named, partition).or_bad_input()?;
         output::data(&text).or_lacking()?;
         return Ok(Ending::Done);
     }
-    show(&state_root(), args.set.as_deref(), args.json).or_bad_input()?;
+    show(&state_root(), named, json).or_bad_input()?;
     Ok(Ending::Done)
 }
 

@@ -33,9 +33,15 @@ Examples:
   bulkhead ps
   bulkhead down plant
   bulkhead up solver.toml --split node    one partition per memory node, each with its share
-  bulkhead up plant-plan/plan.json --on a    what bulkhead plan has planned for host a, which is this one
+  bulkhead up plant-plan/plan.json           what bulkhead plan has planned for the host that is \"here\"
+  bulkhead up plant-plan/plan.json --on b    for host b: over ssh where it is \"ssh:NAME\", else b is this machine
+  bulkhead down plant-plan/plan.json --on b  ends it there
   bulkhead up plant.toml --emit systemd --out /srv/plant
   bulkhead up plant.toml --emit boot && systemctl enable --now ./plant-boot/bulkhead-plant.service
+
+--on HOST over ssh copies this program into the cache folder there (~/.cache/bulkhead/programs), and starts what is planned for HOST as if \
+you had typed it there. Programs, images, QEMU and the guest's kernel are those of that machine; --qemu, --kernel and --modules are paths \
+there. Ctrl-C, or a lost connection, ends what was begun. Partitions that run go on without the connection.
 
 --split node is for programs that pass messages; those that share memory cannot be split. Each part has its share of \
 CPUs and memory, and BULKHEAD_PART (from 0) and BULKHEAD_PARTS in its environment.
@@ -57,10 +63,11 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = UP_AFTER)]
 pub struct UpArgs {
-    /// The set, a TOML file; or a plan.json, of which the set of this host is taken
+    /// The set, a TOML file; or a plan.json, of which the set of one host is taken
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// With a plan: the host that this machine is in it [default: the one that is "here", or the only one]
+    /// With a plan: for which of its hosts; one that is "ssh:NAME" is reached over ssh, any other is this machine [default: the one that
+    /// is "here", or the only one]
     #[arg(long, value_name = "HOST")]
     pub on: Option<String>,
     /// What guests are made of.
@@ -104,24 +111,32 @@ pub enum EmitFor {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead down            the only set there is\n  bulkhead down plant\n  \
-                        bulkhead down plant.toml\n\nWorks whatever was killed before; nothing is left."
+                        bulkhead down plant.toml\n  bulkhead down plant-plan/plan.json --on b    what up --on b has started, over \
+                        ssh where b is \"ssh:NAME\"\n\nWorks whatever was killed before; nothing is left."
 )]
 pub struct DownArgs {
-    /// Name of the set, or its file [default: the only one there is]
+    /// Name of the set, or its file, or the plan.json it is of [default: the only one there is]
     #[arg(value_name = "NAME|FILE")]
     pub set: Option<String>,
+    /// With a plan.json: on which of its hosts
+    #[arg(long, value_name = "HOST", requires = "set")]
+    pub on: Option<String>,
 }
 
 /// Arguments of `ps`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead ps\n  bulkhead ps plant --json | jq '.[0].partitions[] | select(.phase == \"lost\")'\n  \
-                        bulkhead ps --console db     what db wrote last: its output, its errors; of an image, its console"
+                        bulkhead ps --console db     what db wrote last: its output, its errors; of an image, its console\n  \
+                        bulkhead ps plant-plan/plan.json --on b    on host b of that plan, over ssh where it is \"ssh:NAME\""
 )]
 pub struct PsArgs {
-    /// Name of a set [default: all]
-    #[arg(value_name = "NAME")]
+    /// Name of a set, or the plan.json it is of [default: all]
+    #[arg(value_name = "NAME|PLAN")]
     pub set: Option<String>,
+    /// With a plan.json: on which of its hosts
+    #[arg(long, value_name = "HOST", requires = "set")]
+    pub on: Option<String>,
     /// Print as JSON
     #[arg(long)]
     pub json: bool,

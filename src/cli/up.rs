@@ -1,7 +1,9 @@
 //! `bulkhead up`: from a file to partitions that run.
 //!
 //! ```text
-//!  FILE ─► PartitionSet ─► partition::set::up ─ steps ─► progress ─► what runs, as `ps` shows it
+//!  FILE ─────────────────────────► PartitionSet ─► partition::set::up ─ steps ─► progress ─► what runs, as `ps` shows it
+//!  plan.json ─ --on ─► its set beside it ─┘                                                   compared with the plan
+//!                └► a machine that ssh reaches: all of that over there (`there`)
 //! ```
 
 use std::path::Path;
@@ -11,27 +13,62 @@ use indicatif::ProgressBar;
 
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
-use super::{cache, emit, file, interrupt, output, ps};
+use super::plan::{self, Chosen};
+use super::{cache, emit, file, interrupt, output, ps, there};
+use model::partition::Inherited;
 use model::partition::set::{Fault, FoundBy, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
 use partition::place::HostTopology;
 use partition::set::judge::faults_here;
 use partition::set::root::state_root;
 use partition::set::split::over_nodes;
+use partition::set::status::status;
 use partition::set::up::{Step, UpError, Wanted, shown, up};
-use platforms::limits;
+use platforms::{Cancel, limits};
+use report::text::printable;
 use units::Nanos;
+
+/// Most characters of hosts' names that are printed.
+const LONGEST_LINE: usize = 400;
 
 /// Brings a set up, shows how far it is, prints what runs.
 pub fn run(args: &UpArgs) -> Verdict {
     // They are the programs'. What is read and made for them here may be larger.
     let inherited = limits::taken();
-    let file = super::plan::set_of(&args.file, args.on.as_deref()).or_bad_input()?;
-    let text = read(&file).or_bad_input()?;
-    let mut set = checked(args, &file, &text).or_bad_input()?;
+    let chosen = plan::chosen(&args.file, args.on.as_deref()).or_bad_input()?;
+    let Some(chosen) = &chosen else { return on_this_machine(args, &args.file, None, &inherited) };
+    let file = chosen.set_beside(&args.file).or_bad_input()?;
+    if let Some(destination) = &chosen.far {
+        return there::bring_up(args, chosen, &file, destination);
+    }
+    let ending = on_this_machine(args, &file, Some(chosen), &inherited)?;
+    let others = chosen.others();
+    if ending == Ending::Done && args.emit.is_none() && !others.is_empty() {
+        let others = printable(&others.join(", "), LONGEST_LINE);
+        output::say(&format!("planned for other hosts, each with its --on: {others}"));
+    }
+    Ok(ending)
+}
+
+fn on_this_machine(args: &UpArgs, file: &Path, planned: Option<&Chosen>, inherited: &Inherited) -> Verdict {
+    let cancel =
+        interrupt::token_saying("interrupted; ending what was started (again: at once)").or_lacking()?;
+    bring_up(args, file, planned, inherited, &cancel)
+}
+
+/// The same of a set's file, which may be that of a plan, on this machine.
+pub fn bring_up(
+    args: &UpArgs,
+    file: &Path,
+    planned: Option<&Chosen>,
+    inherited: &Inherited,
+    cancel: &Cancel,
+) -> Verdict {
+    let text = read(file).or_bad_input()?;
+    let mut set = checked(args, file, &text).or_bad_input()?;
     if args.split == Some(SplitAt::Node) {
         let host = HostTopology::of_this_host().map_err(anyhow::Error::msg).or_lacking()?;
         let split = over_nodes(&set, &host);
-        set = split.map_err(|fault| told(&file, &text, vec![fault])).or_bad_input()?;
+        set = split.map_err(|fault| told(file, &text, vec![fault])).or_bad_input()?;
     }
     let file = file.canonicalize().or_bad_input()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
@@ -46,12 +83,9 @@ pub fn run(args: &UpArgs) -> Verdict {
         .or_lacking();
     }
     let root = state_root();
-    let cancel =
-        interrupt::token_saying("interrupted; ending what was started (again: at once)").or_lacking()?;
-    let wanted =
-        Wanted { set: &set, file: &file, tools: &tools, inherited: &inherited, state_root: &root, exe: &exe };
+    let wanted = Wanted { set: &set, file: &file, tools: &tools, inherited, state_root: &root, exe: &exe };
     let mut progress = Progress::new();
-    let outcome = up(&wanted, &cancel, &mut |step| progress.on(step));
+    let outcome = up(&wanted, cancel, &mut |step| progress.on(step));
     progress.finish();
     match outcome {
         Ok(()) => {}
@@ -62,6 +96,9 @@ pub fn run(args: &UpArgs) -> Verdict {
         Err(error) => return Err(error).or_bad_input(),
     }
     ps::show(&root, Some(&set.name), args.json).or_lacking()?;
+    if let (Some(planned), Some(set)) = (planned, status(&root, &set.name)) {
+        planned.was_given(&set).or_broke()?;
+    }
     Ok(Ending::Done)
 }
 

@@ -301,6 +301,8 @@ pub fn clock() -> Seeds {
 pub fn ssh() -> Seeds {
     texts([
         "/tmp/bulkhead-ABCDEF0123\n",
+        "/root/.cache/bulkhead/programs/0123456789abcdef\n",
+        "\u{3}\0\0\0\0\0\0\0abc..",
         "Host key verification failed.\r\n@@@@@@\nConnection closed by remote host",
         "user@host: Permission denied (publickey).",
     ])

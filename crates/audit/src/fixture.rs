@@ -140,6 +140,7 @@ pub(crate) fn at(name: &str, host: &str, seats: &[Seat]) -> Placed {
         disk: None,
         nic: None,
         spare: None,
+        elsewhere: None,
     }
 }
 

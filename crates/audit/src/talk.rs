@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::plan::Placed;
-use model::system::{Level, LinkEntry, System, Talk};
+use model::system::{Interval, Level, LinkEntry, System, Talk};
 
 use crate::world::{Seen, World};
 
@@ -85,15 +85,19 @@ impl Spoken<'_, '_> {
         let [near, far, away] = USUAL_US;
         let (from, to) = (&self.from.host.known.shape.facts, &self.to.host.known.shape.facts);
         match self.within() {
-            Level::Node => from.channel_us.map_or(near, units::Micros::get),
+            Level::Node => from.channel_us.map_or(near, upper),
             Level::Switch => {
                 let link = world.link(self.from.host_name(), self.to.host_name());
-                let network =
-                    |facts: &model::system::HostFacts| facts.network_us.map_or(away, units::Micros::get);
+                let network = |facts: &model::system::HostFacts| facts.network_us.map_or(away, upper);
                 let slower = network(from).max(network(to));
                 link.and_then(|link| link.latency_us).map_or(slower, units::Micros::get)
             }
-            _ => from.channel_far_us.map_or(far, units::Micros::get),
+            _ => from.channel_far_us.map_or(far, upper),
         }
     }
+}
+
+/// The upper end, in µs: what is not promised to be shorter.
+fn upper(us: Interval<units::Micros>) -> u64 {
+    us.high().get()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::plan::{Goal, PLAN_SCHEMA_VERSION, Placed, Plan, PlannedTalk};
+use model::plan::{Goal, OtherValue, PLAN_SCHEMA_VERSION, Placed, Plan, PlannedTalk};
 use model::system::{KnownHost, Level, System};
 
 use crate::world::{Host, Seen, Total, World};
@@ -96,6 +96,52 @@ pub fn wrong_claims(system: &System, hosts: &[KnownHost], plan: &Plan, from: Opt
     let world = World::of(system, &hosts, plan);
     wrong_hosts(&world, plan, &mut wrong);
     wrong_talks(&world, plan, &mut wrong);
+    wrong
+}
+
+/// What a plan says of where else each could be that is not so, as far as it can be seen from places alone: what the second-best place
+/// would cost, and that it is no better. Plans of many partitions take long: each of them is put there in turn.
+pub fn wrong_elsewhere(
+    system: &System,
+    hosts: &[KnownHost],
+    plan: &Plan,
+    from: Option<&Plan>,
+) -> Vec<String> {
+    let planned = goals(system, hosts, plan, from);
+    let mut moved = plan.clone();
+    let mut wrong = Vec::new();
+    for (at, placed) in plan.partitions.iter().enumerate() {
+        let Some(best) = placed.elsewhere.as_ref().and_then(|elsewhere| elsewhere.best.as_ref()) else {
+            continue;
+        };
+        let name = &placed.name;
+        let numbers = best.nodes.numbers();
+        let is_own = placed.host == best.host && placed.seats.iter().map(|seat| &seat.node).eq(numbers);
+        let host = hosts.iter().find(|host| host.name == best.host);
+        let is_there = |number: &u32| {
+            host.is_some_and(|host| host.shape.nodes.iter().any(|node| node.number == *number))
+        };
+        if is_own || numbers.len() != placed.seats.len() || !numbers.iter().all(is_there) {
+            wrong.push(format!("{name} has no other place at {} {}", best.host, best.nodes));
+            continue;
+        }
+        let Some(other) = moved.partitions.get_mut(at) else { continue };
+        other.host.clone_from(&best.host);
+        other.seats.iter_mut().zip(numbers).for_each(|(seat, number)| seat.node = *number);
+        let found = goals(system, hosts, &moved, from);
+        moved.partitions.get_mut(at).into_iter().for_each(|other| other.clone_from(placed));
+        let differing =
+            Goal::ALL.into_iter().zip(found).zip(planned).filter(|((_, value), was)| value != was);
+        let differing: Vec<OtherValue> =
+            differing.map(|((goal, value), _)| OtherValue { goal, value }).collect();
+        if differing != best.goals {
+            wrong
+                .push(format!("{name}: what its place at {} {} would cost is not so", best.host, best.nodes));
+        }
+        if found < planned {
+            wrong.push(format!("{name} would be better at {} {}", best.host, best.nodes));
+        }
+    }
     wrong
 }
 

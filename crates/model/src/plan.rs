@@ -59,7 +59,7 @@ pub enum Goal {
     BetweenHosts,
     /// Bytes per second between memory nodes of a host; those between sockets count twice.
     BetweenNodes,
-    /// What the fullest memory node is used to, CPUs or memory, in thousandths rounded up.
+    /// What the fullest memory node is used to, CPUs or memory, in percent rounded up.
     FullestNode,
 }
 
@@ -83,6 +83,101 @@ impl Goal {
             Self::BetweenHosts => "between_hosts",
             Self::BetweenNodes => "between_nodes",
             Self::FullestNode => "fullest_node",
+        }
+    }
+}
+
+/// A rule of `docs/plan.md`, which plans must keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// Every replica is there once, where it may be.
+    Placed,
+    /// Every replica has its parts on as many nodes as it must.
+    Nodes,
+    /// The host's own CPUs are what they should be, and nobody else's.
+    Reserved,
+    /// CPUs belong to their node, and whole ones to one part.
+    Cpus,
+    /// Shared CPUs are enough.
+    Pool,
+    /// Memory is enough.
+    Memory,
+    /// Whole cores are nobody else's.
+    Core,
+    /// Who must be isolated is.
+    Isolation,
+    /// Replicas are apart.
+    Apart,
+    /// Ports, saved folders and disks' files are one replica's on a host.
+    Alone,
+    /// Who has a channel in common is on one host.
+    Channel,
+    /// Disks give what is needed of them.
+    Disk,
+    /// Network cards give what is needed of them.
+    Network,
+    /// Hosts' cards carry what leaves.
+    Uplink,
+    /// Links carry what they must.
+    Link,
+    /// Messages are in time.
+    Latency,
+    /// Devices are near.
+    Near,
+    /// Deadlines can be kept.
+    Deadline,
+    /// Who must be back soon will be.
+    Downtime,
+}
+
+impl Rule {
+    /// All of them, in the order of `docs/plan.md`.
+    pub const ALL: [Self; 19] = [
+        Self::Placed,
+        Self::Nodes,
+        Self::Reserved,
+        Self::Cpus,
+        Self::Pool,
+        Self::Memory,
+        Self::Core,
+        Self::Isolation,
+        Self::Apart,
+        Self::Alone,
+        Self::Channel,
+        Self::Disk,
+        Self::Network,
+        Self::Uplink,
+        Self::Link,
+        Self::Latency,
+        Self::Near,
+        Self::Deadline,
+        Self::Downtime,
+    ];
+
+    /// The word of `docs/plan.md` for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Placed => "placed",
+            Self::Nodes => "nodes",
+            Self::Reserved => "reserved",
+            Self::Cpus => "cpus",
+            Self::Pool => "pool",
+            Self::Memory => "memory",
+            Self::Core => "core",
+            Self::Isolation => "isolation",
+            Self::Apart => "apart",
+            Self::Alone => "alone",
+            Self::Channel => "channel",
+            Self::Disk => "disk",
+            Self::Network => "network",
+            Self::Uplink => "uplink",
+            Self::Link => "link",
+            Self::Latency => "latency",
+            Self::Near => "near",
+            Self::Deadline => "deadline",
+            Self::Downtime => "downtime",
         }
     }
 }
@@ -142,6 +237,9 @@ pub struct Placed {
     /// Where it is started when its host dies; room for it is kept free there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare: Option<Spare>,
+    /// Where else it could be while all others stay; none where that was not looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<Elsewhere>,
 }
 
 /// What a partition has of a memory node.
@@ -170,6 +268,71 @@ pub struct Spare {
     pub nodes: NumberList,
 }
 
+/// Where else a replica could be while all others stay on their nodes: their disks, cards, CPUs and spares may be others then.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Elsewhere {
+    /// Other places that there are, possible or not: each so many nodes of one host as it has.
+    pub places: u64,
+    /// How many of them were looked at, in the order of hosts and nodes.
+    pub looked_at: u64,
+    /// How many of those are possible.
+    pub possible: u64,
+    /// Of how many it is not known: the search was ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_known: u64,
+    /// The best of the possible ones, by the goals in their order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best: Option<OtherPlace>,
+    /// Those that are not possible.
+    pub refused: Vec<RefusedPlace>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// A place where a replica could be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OtherPlace {
+    /// The host.
+    pub host: String,
+    /// Its nodes.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub nodes: NumberList,
+    /// What the plan would be worth with it there: only goals that would differ. None: it is as good.
+    pub goals: Vec<OtherValue>,
+}
+
+/// What a plan would be worth by a goal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OtherValue {
+    /// The goal.
+    pub goal: Goal,
+    /// Its value, in its unit.
+    pub value: u64,
+}
+
+/// A place where a replica cannot be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RefusedPlace {
+    /// The host.
+    pub host: String,
+    /// Its nodes.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub nodes: NumberList,
+    /// Rules each of which refuses it by itself; there may be more. None: only several of them together do.
+    pub rules: Vec<Rule>,
+}
+
 /// Two replicas that speak with each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -187,21 +350,24 @@ pub struct PlannedTalk {
     pub latency_us: Micros,
 }
 
-/// What a need is predicted to get, in its own unit.
+/// What a need is predicted to get, in its own unit, between what and what.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Predicted {
     /// The replica.
     pub name: String,
-    /// The need: `deadline`, `talks_to.db`, `disk`, `disk.longest_stall_ms`, `network`, `max_downtime_ms`.
+    /// The need: `cpu`, `deadline`, `talks_to.db`, `disk`, `disk.longest_stall_ms`, `network`, `max_downtime_ms`.
     pub need: String,
     /// Its unit.
     pub unit: NeedUnit,
-    /// What it must be at most; of rates at least.
-    pub wanted: u64,
-    /// What is predicted.
-    pub predicted: u64,
+    /// What it must be at most; of rates and shares at least. None: nothing is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted: Option<u64>,
+    /// The least that is predicted.
+    pub low: u64,
+    /// The most; the same where one number is all that is known.
+    pub high: u64,
     /// Whether that rests on something that was not measured.
     pub is_assumed: bool,
 }
@@ -217,6 +383,28 @@ pub enum NeedUnit {
     Ms,
     /// Bytes per second.
     BytesPerS,
+    /// Thousandths of a CPU.
+    PerMille,
+}
+
+impl NeedUnit {
+    /// Whether less of it is better.
+    pub const fn is_less_better(self) -> bool {
+        matches!(self, Self::Us | Self::Ms)
+    }
+}
+
+impl Predicted {
+    /// The end that counts against what is wanted: the safe one.
+    pub const fn counts(&self) -> u64 {
+        if self.unit.is_less_better() { self.high } else { self.low }
+    }
+
+    /// How much of what is wanted is left, in percent; below 0 where it does not hold. None where nothing is asked.
+    pub fn margin_percent(&self) -> Option<f64> {
+        let part = self.counts() as f64 / self.wanted?.max(1) as f64;
+        Some(100.0 * if self.unit.is_less_better() { 1.0 - part } else { part - 1.0 })
+    }
 }
 
 /// A part that can fail.

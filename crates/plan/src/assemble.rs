@@ -96,6 +96,7 @@ pub fn plan(system: &System, problem: &Problem, places: &Places, goals: Vec<Goal
             disk: places.disk[piece].map(|disk| host.disks[disk].name.clone()),
             nic: places.card[piece].map(|card| host.cards[card].name.clone()),
             spare,
+            elsewhere: None,
         });
     }
     partitions.sort_by(|a, b| a.name.cmp(&b.name));
@@ -143,7 +144,7 @@ fn told(problem: &Problem, places: &Places, talk: &crate::problem::Talk) -> Plan
         to: problem.pieces[b].name.clone(),
         bytes_per_s: Bytes::from_bytes(talk.rate.unsigned_abs()),
         within: way.within,
-        latency_us: Micros::from_micros(way.latency.unsigned_abs()),
+        latency_us: Micros::from_micros(way.latency.high()),
     }
 }
 

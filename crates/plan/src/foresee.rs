@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::plan::{NeedUnit, PartFailure, Predicted, Survivor};
+use model::system::Interval;
 use units::Millis;
 
 use crate::assemble::Places;
@@ -20,29 +21,31 @@ pub fn predictions(problem: &Problem, places: &Places) -> Vec<Predicted> {
         let Some(host) = host_of(problem, places, piece) else { continue };
         let here = &problem.site.hosts[host];
         let needs = &problem.needs[problem.pieces[piece].partition];
-        let mut note = |need: &str, unit, wanted, predicted, is_assumed| {
-            let name = problem.pieces[piece].name.clone();
-            all.push(Predicted { name, need: need.to_owned(), unit, wanted, predicted, is_assumed });
+        let mut note = |need: &str, unit, wanted, between: Interval<u64>, is_assumed| {
+            let (name, need) = (problem.pieces[piece].name.clone(), need.to_owned());
+            let (low, high) = (between.low(), between.high());
+            all.push(Predicted { name, need, unit, wanted: Some(wanted), low, high, is_assumed });
         };
         if let Some(deadline) = needs.deadline {
             let late = here.facts.wakeup.iter().filter(|wakeup| wakeup.miss_rate <= deadline.miss_rate);
-            if let Some(least) = late.map(|wakeup| wakeup.latency_us.get()).min() {
-                let response = least.saturating_add(deadline.runtime_us.get());
+            if let Some(least) = late.map(|wakeup| wakeup.latency_us).min_by_key(|late| late.high()) {
+                let response = least.map(|late| late.get().saturating_add(deadline.runtime_us.get()));
                 note("deadline", NeedUnit::Us, deadline.within_us.get(), response, false);
             }
         }
         // What is left of a device for this one, with all that the others have of it.
-        let left = |rate: i64, taken: i64, own: i64| (rate - taken + own).max(0).unsigned_abs();
+        let left = |rates: Interval<u64>, taken: i64, own: i64| {
+            rates.map(|rate| rate.saturating_sub((taken - own).max(0).unsigned_abs()))
+        };
         if let (Some(disk), Some(need)) =
             (places.disk[piece].and_then(|disk| here.disks.get(disk)), needs.disk)
         {
             let all = with_same(problem, places, piece, &places.disk);
             let taken = all.iter().map(|other| problem.disk_rate(*other)).sum();
-            let left = left(disk.rate, taken, problem.disk_rate(piece));
+            let left = left(disk.rates, taken, problem.disk_rate(piece));
             note("disk", NeedUnit::BytesPerS, need.bytes_per_s.get(), left, false);
             if let Some(stall) = need.longest_stall_ms {
-                let longest = if all.len() > 1 { disk.stalls.0 } else { disk.stalls.1 };
-                let longest = longest.unsigned_abs();
+                let longest = disk.stall(all.len() == 1);
                 note("disk.longest_stall_ms", NeedUnit::Ms, stall.get(), longest, !disk.is_measured);
             }
         }
@@ -51,12 +54,12 @@ pub fn predictions(problem: &Problem, places: &Places) -> Vec<Predicted> {
         {
             let all = with_same(problem, places, piece, &places.card);
             let taken = all.iter().map(|other| problem.network_rate(*other)).sum();
-            let left = left(card.rate, taken, problem.network_rate(piece));
+            let left = left(card.rates, taken, problem.network_rate(piece));
             note("network", NeedUnit::BytesPerS, need.bytes_per_s.get(), left, false);
         }
         if let Some(most) = needs.max_downtime_ms {
             let (away, is_assumed) = away(problem, places, piece);
-            note("max_downtime_ms", NeedUnit::Ms, most.get(), away.get(), is_assumed);
+            note("max_downtime_ms", NeedUnit::Ms, most.get(), away, is_assumed);
         }
     }
     all.extend(latencies(problem, places));
@@ -80,8 +83,9 @@ fn latencies(problem: &Problem, places: &Places) -> Vec<Predicted> {
             name: problem.pieces[a].name.clone(),
             need: format!("talks_to.{}", problem.pieces[b].name),
             unit: NeedUnit::Us,
-            wanted: most.unsigned_abs(),
-            predicted: way.latency.unsigned_abs(),
+            wanted: Some(most.unsigned_abs()),
+            low: way.latency.low(),
+            high: way.latency.high(),
             is_assumed: way.is_assumed,
         });
     }
@@ -89,17 +93,21 @@ fn latencies(problem: &Problem, places: &Places) -> Vec<Predicted> {
 }
 
 /// How long a replica's work is away when its host dies, and whether that rests on something that was not measured.
-fn away(problem: &Problem, places: &Places, piece: usize) -> (Millis, bool) {
-    let detect = problem.site.detect_ms();
+fn away(problem: &Problem, places: &Places, piece: usize) -> (Interval<u64>, bool) {
+    let detect = problem.site.detect();
     let hosts = &problem.site.hosts;
     let is_guessed = hosts.iter().any(|host| host.facts.detect_ms.is_none());
     match places.spare[piece].first() {
         Some(node) => {
             let host = &hosts[problem.site.nodes[*node].host];
-            let all = detect.saturating_add(host.start_ms());
-            (Millis::from_millis(all.unsigned_abs()), is_guessed || host.facts.start_ms.is_none())
+            let start = host.start();
+            let all = Interval::between(
+                detect.low().saturating_add(start.low()),
+                detect.high().saturating_add(start.high()),
+            );
+            (all, is_guessed || host.facts.start_ms.is_none())
         }
-        None => (Millis::from_millis(detect.unsigned_abs()), is_guessed),
+        None => (detect, is_guessed),
     }
 }
 
@@ -170,7 +178,7 @@ fn failure(
                 of: names[partition].clone(),
                 by: problem.pieces[piece].name.clone(),
                 on: name_of(places.spare[piece].first().map(|node| problem.site.nodes[*node].host)),
-                away_ms: away(problem, places, piece).0,
+                away_ms: Millis::from_millis(away(problem, places, piece).0.high()),
             }),
             (None, None) => lost.push(names[partition].clone()),
         }

@@ -5,7 +5,7 @@
 //!                           ▲               └► encode ─► pb ─► decide: the best, goal by goal, proven
 //!           less is asked ──┘                                    │ cannot be: conflict ─► relax: what would be enough
 //!                                                                ▼
-//!                                            cpus ─► assemble ─► Plan
+//!                                            cpus ─► assemble ─► Plan ─► elsewhere: why there
 //! ```
 //! `docs/plan.md` has the rules and the goals; `audit` checks what comes out, and knows nothing of this room.
 
@@ -20,6 +20,7 @@ mod assemble;
 mod conflict;
 mod cpus;
 mod decide;
+mod elsewhere;
 mod encode;
 mod foresee;
 mod moves;

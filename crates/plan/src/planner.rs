@@ -7,6 +7,7 @@ use model::system::{KnownHost, System};
 
 use crate::assemble::{self, Places};
 use crate::decide::{Outcome, best};
+use crate::elsewhere;
 use crate::encode::encode;
 use crate::pb::{Log, Solver};
 use crate::problem::Problem;
@@ -97,7 +98,9 @@ fn answer(question: &Question<'_>, problem: &Problem) -> Answer {
         Outcome::Found(found) => {
             let places = Places::of_solution(problem, &encoded, &found.values);
             let goals = assemble::goal_values(&found.goals);
-            let plan = assemble::plan(question.system, problem, &places, goals);
+            let mut plan = assemble::plan(question.system, problem, &places, goals);
+            let solution = (&encoded, found.values.as_slice());
+            elsewhere::tell(&mut plan, problem, solution, elsewhere::MOST_WORK, question.is_over);
             Answer::Planned(Box::new(Planned { plan, certificate, conflicts }))
         }
     }
@@ -123,6 +126,9 @@ fn roughly(question: &Question<'_>, problem: &Problem) -> Answer {
         spare: vec![Vec::new(); problem.pieces.len()],
         counts: BTreeMap::new(),
     };
-    let plan = assemble::plan(question.system, problem, &places, assemble::goal_values(&goals));
+    let mut plan = assemble::plan(question.system, problem, &places, assemble::goal_values(&goals));
+    plan.notes.push(format!(
+        "where else each could be is looked at up to {MOST_PLACES} replicas times nodes; this system has more"
+    ));
     Answer::Planned(Box::new(Planned { plan, certificate: None, conflicts: 0 }))
 }

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 
 use model::partition::set::{OVERHEAD, PartitionEntry};
 use model::partition::{DiskSpec, PortSpec};
-use model::plan::Plan;
-use model::system::{Cpu, KnownHost, Level, Needs, System};
+use model::plan::{Plan, Rule};
+use model::system::{Cpu, HostFacts, KnownHost, Level, Needs, System};
 
 use crate::need::{Need, NeedKey};
 use crate::site::{Node, Site, as_i64};
@@ -67,10 +67,21 @@ impl Piece {
 
     /// Whether a part fits into an empty node.
     pub fn fits(&self, node: &Node) -> bool {
-        let milli = self.milli(node).max(if self.share.is_some() { 1000 * self.cpus } else { 0 });
-        milli <= 1000 * node.cpus()
-            && self.plain_memory() <= node.memory
-            && (!self.huge || self.memory <= node.huge)
+        self.lacks(node).next().is_none()
+    }
+
+    /// By which rules a part does not fit into an empty node.
+    pub fn lacks(&self, node: &Node) -> impl Iterator<Item = Rule> + use<> {
+        let (there, is_shared) = (node.cpus(), self.share.is_some());
+        let milli = self.milli(node).max(1000 * self.cpus);
+        let is_short = self.plain_memory() > node.memory || self.huge && self.memory > node.huge;
+        let lacks = [
+            (Rule::Cpus, !is_shared && self.cpus > there),
+            (Rule::Pool, is_shared && milli > 1000 * there),
+            (Rule::Memory, is_short),
+            (Rule::Core, !is_shared && self.cpus <= there && self.whole(node) > there),
+        ];
+        lacks.into_iter().filter(|(_, is_lacking)| *is_lacking).map(|(rule, _)| rule)
     }
 
     /// Its part of so many CPUs and so much memory.
@@ -120,8 +131,8 @@ pub struct Problem {
     pub site: Site,
     /// The replicas, by partition and number.
     pub pieces: Vec<Piece>,
-    /// Who must not meet.
-    pub meetings: BTreeSet<Meeting>,
+    /// Who must not meet, and a rule that says so.
+    pub meetings: BTreeMap<Meeting, Rule>,
     /// Who speaks.
     pub talks: Vec<Talk>,
     /// Those that must be on one host, by channel.
@@ -173,7 +184,7 @@ impl Problem {
             site,
             was: vec![None; pieces.len()],
             pieces,
-            meetings: BTreeSet::new(),
+            meetings: BTreeMap::new(),
             talks: Vec::new(),
             together,
             needs,
@@ -183,9 +194,9 @@ impl Problem {
         problem
     }
 
-    fn meet(&mut self, level: Level, a: usize, b: usize) {
+    fn meet(&mut self, rule: Rule, level: Level, a: usize, b: usize) {
         if a != b {
-            self.meetings.insert(Meeting { level, pieces: (a.min(b), a.max(b)) });
+            self.meetings.entry(Meeting { level, pieces: (a.min(b), a.max(b)) }).or_insert(rule);
         }
     }
 
@@ -200,7 +211,7 @@ impl Problem {
             let own = of.get(names[partition].as_str()).cloned().unwrap_or_default();
             let is_apart = !waived.contains(&Need::new(names[partition], NeedKey::Apart));
             for (at, a) in own.iter().enumerate().filter(|_| is_apart) {
-                own[at + 1..].iter().for_each(|b| self.meet(one.needs.apart(), *a, *b));
+                own[at + 1..].iter().for_each(|b| self.meet(Rule::Apart, one.needs.apart(), *a, *b));
             }
             let Some(level) = one.needs.isolation.filter(|level| *level != Level::Core) else { continue };
             let others: Vec<usize> = if one.needs.isolated_from.is_empty() {
@@ -215,7 +226,7 @@ impl Problem {
                     .collect()
             };
             for a in &own {
-                others.iter().for_each(|b| self.meet(level, *a, *b));
+                others.iter().for_each(|b| self.meet(Rule::Isolation, level, *a, *b));
             }
         }
         let of_host: Vec<Vec<Thing>> = asked
@@ -230,7 +241,7 @@ impl Problem {
             for b in a + 1..self.pieces.len() {
                 let [first, second] = [a, b].map(|piece| &of_host[self.pieces[piece].partition]);
                 if first.iter().any(|thing| second.iter().any(|other| thing.clashes(other))) {
-                    self.meet(Level::Host, a, b);
+                    self.meet(Rule::Alone, Level::Host, a, b);
                 }
             }
         }
@@ -335,16 +346,19 @@ impl Asked<'_> {
     fn hosts(&self, hosts: &[KnownHost]) -> BTreeSet<usize> {
         let is_named =
             |host: &KnownHost| self.needs.hosts.is_empty() || self.needs.hosts.contains(&host.name);
-        let keeps = |host: &KnownHost| {
-            self.needs.deadline.is_none_or(|deadline| {
-                host.shape.facts.wakeup.iter().any(|wakeup| {
-                    let response = wakeup.latency_us.get().saturating_add(deadline.runtime_us.get());
-                    wakeup.miss_rate <= deadline.miss_rate && response <= deadline.within_us.get()
-                })
-            })
-        };
+        let keeps = |host: &KnownHost| keeps_deadline(&self.needs, &host.shape.facts);
         (0..hosts.len()).filter(|host| is_named(&hosts[*host]) && keeps(&hosts[*host])).collect()
     }
+}
+
+/// Whether a deadline is kept on a host of which this was measured.
+fn keeps_deadline(needs: &Needs, facts: &HostFacts) -> bool {
+    needs.deadline.is_none_or(|deadline| {
+        facts.wakeup.iter().any(|wakeup| {
+            let response = wakeup.latency_us.high().get().saturating_add(deadline.runtime_us.get());
+            wakeup.miss_rate <= deadline.miss_rate && response <= deadline.within_us.get()
+        })
+    })
 }
 
 /// What a partition has of its host that nobody else can have there.
@@ -387,6 +401,16 @@ impl Problem {
             Some(seats.collect::<Option<BTreeSet<usize>>>().unwrap_or_default())
         };
         self.pieces.iter().map(nodes).collect()
+    }
+
+    /// By which rules a part of a replica cannot be on a node, whoever else is there.
+    pub fn misfits(&self, piece: usize, node: usize) -> BTreeSet<Rule> {
+        let (one, here) = (&self.pieces[piece], &self.site.nodes[node]);
+        let (needs, host) = (&self.needs[one.partition], &self.site.hosts[here.host]);
+        let is_named = needs.hosts.is_empty() || needs.hosts.contains(&host.name);
+        let of_host =
+            [(Rule::Placed, is_named), (Rule::Deadline, keeps_deadline(needs, &host.facts))].into_iter();
+        of_host.filter(|(_, is_kept)| !is_kept).map(|(rule, _)| rule).chain(one.lacks(here)).collect()
     }
 
     /// What a replica needs of a network card, bytes per second.

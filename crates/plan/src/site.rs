@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use model::partition::NumberList;
-use model::system::{CardShape, DiskShape, HostFacts, HostShape, KnownHost, Level, LinkEntry, NodeShape};
+use model::system::{
+    CardShape, DiskShape, HostFacts, HostShape, Interval, KnownHost, Level, LinkEntry, NodeShape,
+};
+use units::{Micros, Millis};
 
 /// What is taken for what was not measured: microseconds and milliseconds.
 const CHANNEL_US: u64 = 5;
@@ -53,12 +56,26 @@ pub struct Port {
     pub node: Option<usize>,
     /// Bytes per second that can be given away.
     pub rate: i64,
+    /// Between what and what that is.
+    pub rates: Interval<u64>,
     /// Cards: how many can receive.
     pub receivers: i64,
     /// Disks: longest stall of one of several, and of who is alone, ms.
-    pub stalls: (i64, i64),
+    pub stalls: [Interval<u64>; 2],
     /// Whether that was measured.
     pub is_measured: bool,
+}
+
+impl Port {
+    /// The stalls of a disk: of who is alone on it, or of one of several, ms.
+    pub const fn stall(&self, is_alone: bool) -> Interval<u64> {
+        self.stalls[is_alone as usize]
+    }
+
+    /// The longest of them, ms.
+    pub fn longest_stall(&self, is_alone: bool) -> i64 {
+        as_i64(self.stall(is_alone).high())
+    }
 }
 
 /// A host.
@@ -82,28 +99,43 @@ pub struct Host {
 
 impl Host {
     /// A message within a node, µs.
-    pub fn channel_us(&self) -> i64 {
-        as_i64(self.facts.channel_us.map_or(CHANNEL_US, units::Micros::get))
+    pub fn channel(&self) -> Interval<u64> {
+        self.facts.channel_us.map_or(Interval::One(CHANNEL_US), |us| us.map(Micros::get))
     }
 
     /// A message between nodes, µs.
-    pub fn channel_far_us(&self) -> i64 {
-        as_i64(self.facts.channel_far_us.map_or(CHANNEL_FAR_US, units::Micros::get))
+    pub fn channel_far(&self) -> Interval<u64> {
+        self.facts.channel_far_us.map_or(Interval::One(CHANNEL_FAR_US), |us| us.map(Micros::get))
     }
 
     /// A message to another host, µs.
-    fn network_us(&self) -> i64 {
-        as_i64(self.facts.network_us.map_or(NETWORK_US, units::Micros::get))
+    fn network(&self) -> Interval<u64> {
+        self.facts.network_us.map_or(Interval::One(NETWORK_US), |us| us.map(Micros::get))
     }
 
     /// Until a partition that is started here runs, ms.
-    pub fn start_ms(&self) -> i64 {
-        as_i64(self.facts.start_ms.map_or(START_MS, units::Millis::get))
+    pub fn start(&self) -> Interval<u64> {
+        self.facts.start_ms.map_or(Interval::One(START_MS), |ms| ms.map(Millis::get))
     }
 
     /// Until it is noticed that it is dead, ms.
-    pub fn detect_ms(&self) -> i64 {
-        as_i64(self.facts.detect_ms.map_or(DETECT_MS, units::Millis::get))
+    fn detect(&self) -> Interval<u64> {
+        self.facts.detect_ms.map_or(Interval::One(DETECT_MS), |ms| ms.map(Millis::get))
+    }
+
+    /// The longest that a message within a node takes, µs.
+    pub fn channel_us(&self) -> i64 {
+        as_i64(self.channel().high())
+    }
+
+    /// The longest between nodes, µs.
+    pub fn channel_far_us(&self) -> i64 {
+        as_i64(self.channel_far().high())
+    }
+
+    /// The longest until a partition that is started here runs, ms.
+    pub fn start_ms(&self) -> i64 {
+        as_i64(self.start().high())
     }
 }
 
@@ -130,8 +162,8 @@ impl Link {
 pub struct Way {
     /// The least that both are in together; the switch for all that is further than a host.
     pub within: Level,
-    /// µs.
-    pub latency: i64,
+    /// How long it takes, µs.
+    pub latency: Interval<u64>,
     /// Whether that was not measured.
     pub is_assumed: bool,
 }
@@ -207,28 +239,39 @@ impl Site {
             let is_known = |host: usize| self.hosts[host].facts.network_us.is_some();
             let by_link = self.links.iter().any(|link| link.joins(first, second) && link.latency.is_some());
             let is_assumed = !(by_link || is_known(first) && is_known(second));
-            return Way { within: Level::Switch, latency: self.network_us(first, second), is_assumed };
+            return Way { within: Level::Switch, latency: self.network(first, second), is_assumed };
         }
         let here = &self.hosts[first];
         let common = |of: &dyn Fn(usize) -> usize| a.iter().any(|a| b.iter().any(|b| of(*a) == of(*b)));
         if common(&|node| node) {
             let is_assumed = here.facts.channel_us.is_none();
-            return Way { within: Level::Node, latency: here.channel_us(), is_assumed };
+            return Way { within: Level::Node, latency: here.channel(), is_assumed };
         }
         let within = if common(&|node| self.nodes[node].socket) { Level::Socket } else { Level::Host };
-        Way { within, latency: here.channel_far_us(), is_assumed: here.facts.channel_far_us.is_none() }
+        Way { within, latency: here.channel_far(), is_assumed: here.facts.channel_far_us.is_none() }
     }
 
-    /// A message between two hosts, µs.
+    /// A message between two hosts, µs: as slow as the slower of both.
+    fn network(&self, a: usize, b: usize) -> Interval<u64> {
+        let link = self.links.iter().find(|link| link.joins(a, b)).and_then(|link| link.latency);
+        let [first, second] = [a, b].map(|host| self.hosts[host].network());
+        let slower = Interval::between(first.low().max(second.low()), first.high().max(second.high()));
+        link.map_or(slower, |us| Interval::One(us.unsigned_abs()))
+    }
+
+    /// The longest that a message between two hosts takes, µs.
     pub fn network_us(&self, a: usize, b: usize) -> i64 {
-        let link = self.links.iter().find(|link| link.joins(a, b));
-        link.and_then(|link| link.latency)
-            .unwrap_or_else(|| self.hosts[a].network_us().max(self.hosts[b].network_us()))
+        as_i64(self.network(a, b).high())
+    }
+
+    /// Until a dead host is noticed, whichever it is, ms.
+    pub fn detect(&self) -> Interval<u64> {
+        self.hosts.iter().map(Host::detect).reduce(Interval::around).unwrap_or(Interval::One(0))
     }
 
     /// The longest that it takes until a dead host is noticed, ms.
     pub fn detect_ms(&self) -> i64 {
-        self.hosts.iter().map(Host::detect_ms).max().unwrap_or(0)
+        as_i64(self.detect().high())
     }
 
     /// What was not measured, and is taken for it: only what somebody asks about.
@@ -250,6 +293,10 @@ impl Site {
         note(
             &|host| host.facts.channel_far_us.is_none(),
             format!("a message between memory nodes takes {CHANNEL_FAR_US} µs (channel_far_us)"),
+        );
+        note(
+            &|host| host.facts.granted_per_mille.is_none(),
+            "each CPU gives all of itself while all work (granted_per_mille)".to_owned(),
         );
         if self.hosts.len() > 1 {
             note(
@@ -326,21 +373,24 @@ fn card_of(card: &CardShape, node: Option<usize>) -> Port {
         name: card.name.clone(),
         node,
         rate: as_i64(card.bytes_per_s.get()),
+        rates: Interval::One(card.bytes_per_s.get()),
         receivers: i64::from(card.receivers.unwrap_or(RECEIVERS)),
-        stalls: (0, 0),
+        stalls: [Interval::One(0); 2],
         is_measured: true,
     }
 }
 
 fn disk_of(disk: &DiskShape, node: Option<usize>) -> Port {
-    let stall = disk.stall_ms.map_or(STALL_MS, units::Millis::get);
-    let alone = disk.stall_alone_ms.map_or(stall, units::Millis::get);
+    let stall = disk.stall_ms.map_or(Interval::One(STALL_MS), |ms| ms.map(Millis::get));
+    let alone = disk.stall_alone_ms.map_or(stall, |ms| ms.map(Millis::get));
+    let rates = disk.bytes_per_s.map(|rate| rate.get() / 5 * 4 + rate.get() % 5 * 4 / 5);
     Port {
         name: disk.name.clone(),
         node,
-        rate: as_i64(disk.bytes_per_s.get()) / 5 * 4 + as_i64(disk.bytes_per_s.get()) % 5 * 4 / 5,
+        rate: as_i64(rates.low()),
+        rates,
         receivers: 0,
-        stalls: (as_i64(stall), as_i64(alone)),
+        stalls: [stall, alone],
         is_measured: disk.stall_ms.is_some(),
     }
 }

@@ -31,3 +31,23 @@ fn plans_of_full_hosts_are_proven_best_and_accepted() {
         assert!(wrong.is_empty(), "load {load}, seed {seed}: {wrong:?}");
     }
 }
+
+/// Constraints over all pieces were once kept for each of their variables: 4 GB and more for this one.
+#[test]
+fn equal_nodes_of_a_large_host_are_found_in_little_memory() {
+    const MOST_KIB: u64 = 1 << 20;
+    let kind = Kind { hosts: 1, nodes: 32, cpus_per_node: 16, partitions: 200, load: 0.85, talks: 1.0 };
+    let system = System::from_toml(&file(&kind, 1), "system.toml").unwrap();
+    let hosts = hosts(&system);
+    let asked = std::cell::Cell::new(0);
+    // Whatever it finds in a moment will do.
+    let is_over = || {
+        asked.set(asked.get() + 1);
+        asked.get() > 400
+    };
+    plan(&Question { system: &system, hosts: &hosts, from: None, proof: false, is_over: &is_over });
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let peak: u64 = peak.unwrap().trim().parse().unwrap();
+    assert!(peak < MOST_KIB, "{peak} KiB");
+}

@@ -16,7 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use audit::certificate::{Verdict, check, goals_match, places_match};
-use model::plan::Plan;
+use model::partition::NumberList;
+use model::plan::{OtherPlace, OtherValue, Plan, Rule};
 use model::system::{KnownHost, System};
 use plan::{Answer, MOST_CONFLICTS, Need, Question, conflicts, is_possible, plan, relaxations};
 use rand::seq::IndexedRandom;
@@ -328,6 +329,114 @@ fn the_best_plan_is_that_of_trying_all() {
         "{possible} of {tried} systems have a plan, {moved} with moves; all are as good as what trying all finds"
     );
     assert!(tried > 1000 && possible > 400 && moved > 100 || std::env::var("BULKHEAD_SEEDS").is_ok());
+}
+
+/// Most ways in which disks, cards and spares are chosen anew for one other place.
+const MOST_WAYS: usize = 400;
+
+/// Rules beside which others are not asked for.
+const ENOUGH: [Rule; 6] = [Rule::Placed, Rule::Deadline, Rule::Cpus, Rule::Pool, Rule::Core, Rule::Memory];
+/// Rules by which two must not meet.
+const MEETINGS: [Rule; 3] = [Rule::Isolation, Rule::Apart, Rule::Alone];
+/// Rules that are named whenever they refuse a place by themselves.
+const ASKED: [Rule; 11] = [
+    Rule::Isolation,
+    Rule::Apart,
+    Rule::Alone,
+    Rule::Channel,
+    Rule::Disk,
+    Rule::Network,
+    Rule::Uplink,
+    Rule::Link,
+    Rule::Latency,
+    Rule::Near,
+    Rule::Downtime,
+];
+
+/// Of one replica: each other place is possible, or refused, as trying all says. How many there are of each.
+fn elsewhere(case: &Tried, brute: &Brute<'_>, plan: &Plan, name: &str, from: Option<&Plan>) -> [usize; 3] {
+    let placed = plan.partitions.iter().find(|placed| placed.name == name).unwrap();
+    let said = placed.elsewhere.as_ref().unwrap();
+    assert_eq!((said.places, said.not_known), (said.looked_at, 0), "{name}: {said:#?}");
+    let (mut counts, mut best) = ([0; 3], None);
+    for host in &case.hosts {
+        let all: Vec<u32> = host.shape.nodes.iter().map(|node| node.number).collect();
+        for bits in 1..1u32 << all.len() {
+            let nodes = NumberList::of(all.iter().copied().filter(|number| bits >> number & 1 == 1));
+            let own = NumberList::of(placed.seats.iter().map(|seat| seat.node));
+            let is_own = host.name == placed.host && nodes == own;
+            if nodes.numbers().len() != placed.seats.len() || is_own {
+                continue;
+            }
+            let other = brute.elsewhere(plan, name, &host.name, &nodes).unwrap();
+            if other.ways() > MOST_WAYS {
+                return [0; 3];
+            }
+            let mut refused = said.refused.iter();
+            let refused = refused.find(|one| one.host == host.name && one.nodes == nodes);
+            let worth = other.worth(from);
+            let about = format!("{name} on {} {nodes}: {worth:?}, {refused:?}", host.name);
+            assert_eq!(worth.is_none(), refused.is_some(), "{about}");
+            best = best
+                .into_iter()
+                .chain(worth.map(|worth| (worth, &host.name, nodes.numbers().to_vec())))
+                .min();
+            counts[0] += usize::from(worth.is_some());
+            let Some(refused) = refused else { continue };
+            counts[1] += 1;
+            counts[2] += usize::from(refused.rules.is_empty());
+            for rule in &refused.rules {
+                assert!(!other.can_keep(*rule), "{about}: {} is kept", rule.word());
+            }
+            // Who fits into no such node, or has no CPUs there, is asked nothing else.
+            let is_all = refused.rules.iter().all(|rule| !ENOUGH.contains(rule));
+            // Two who must not meet by several rules are told of one of them.
+            let is_named = |rule: &Rule| {
+                refused.rules.contains(rule)
+                    || MEETINGS.contains(rule) && MEETINGS.iter().any(|one| refused.rules.contains(one))
+            };
+            for rule in ASKED.into_iter().filter(|rule| is_all && !is_named(rule)) {
+                assert!(other.can_keep(rule), "{about}: {} is not kept, either", rule.word());
+            }
+            if refused.rules.is_empty() {
+                let broken = Rule::ALL.into_iter().find(|rule| !other.can_keep(*rule));
+                assert_eq!(broken, None, "{about}");
+            }
+        }
+    }
+    assert_eq!((counts[0] as u64, counts[1]), (said.possible, said.refused.len()), "{name}: {said:#?}");
+    let found = best.map(|(worth, host, nodes)| {
+        let goals = plan.goals.iter().zip(worth).filter(|(planned, value)| planned.value != *value);
+        let goals = goals.map(|(planned, value)| OtherValue { goal: planned.goal, value }).collect();
+        OtherPlace { host: host.clone(), nodes: NumberList::of(nodes), goals }
+    });
+    assert_eq!(said.best, found, "{name}");
+    counts
+}
+
+#[test]
+fn other_places_are_those_of_trying_all() {
+    let (mut systems, mut counts) = (0, [0; 3]);
+    for seed in seeds(6000) {
+        let Some(case) = Tried::of(seed) else { continue };
+        let brute = Brute::new(&case.system, &case.hosts);
+        let _about = About(seed);
+        let Answer::Planned(planned) = plan(&case.question(None)) else { continue };
+        let from = seed.is_multiple_of(3).then(|| earlier(&planned.plan, &case.hosts, seed));
+        let Answer::Planned(planned) = plan(&case.question(from.as_ref())) else { panic!() };
+        let plan = planned.plan;
+        assert_eq!(audit::wrong_elsewhere(&case.system, &case.hosts, &plan, from.as_ref()), [""; 0]);
+        systems += 1;
+        for placed in &plan.partitions {
+            let more = elsewhere(&case, &brute, &plan, &placed.name, from.as_ref());
+            counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+        }
+    }
+    let [possible, refused, together] = counts;
+    println!(
+        "{systems} systems: {possible} other places are possible, {refused} are not, {together} of these by no rule alone"
+    );
+    assert!(systems > 500 && possible > 500 && refused > 500 || std::env::var("BULKHEAD_SEEDS").is_ok());
 }
 
 #[test]

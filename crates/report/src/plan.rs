@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use model::plan::{Goal, GoalValue, NeedUnit, Placed, Plan, Predicted, Survivor};
+use model::partition::NumberList;
+use model::plan::{
+    Elsewhere, Goal, GoalValue, NeedUnit, OtherPlace, Placed, Plan, Predicted, RefusedPlace, Rule, Survivor,
+};
 use model::system::Level;
-use units::Bytes;
+use units::{Bytes, three_digits};
 
 use super::terminal::Style;
 use super::text::{paragraph, width};
@@ -86,6 +89,20 @@ pub(crate) fn proof(goal: &GoalValue) -> String {
     }
 }
 
+/// How many needs are predicted to get less than they want, though the rules hold.
+pub(crate) fn short_needs(plan: &Plan) -> usize {
+    plan.predictions.iter().filter(|one| one.margin_percent().is_some_and(|margin| margin < 0.0)).count()
+}
+
+/// Whether all needs hold, with so many that are predicted to fall short.
+pub(crate) fn holding(short: usize) -> String {
+    match short {
+        0 => "All needs hold".to_owned(),
+        1 => "All rules hold, but one need is predicted to fall short".to_owned(),
+        several => format!("All rules hold, but {several} needs are predicted to fall short"),
+    }
+}
+
 /// The whole plan, or one screen of it.
 pub fn terminal(plan: &Plan, style: Style, full: bool) -> String {
     let mut out = String::new();
@@ -93,11 +110,12 @@ pub fn terminal(plan: &Plan, style: Style, full: bool) -> String {
     let used = plan.hosts.iter().filter(|host| host.set_file.is_some()).count();
     let is_best = plan.goals.iter().all(is_proven);
     let answer = format!(
-        "{}: {} on {} of {}. All needs hold{}.",
+        "{}: {} on {} of {}. {}{}.",
         printable(&plan.system),
         count(plan.partitions.len(), "partition"),
         used,
         count(plan.hosts.len(), "host"),
+        holding(short_needs(plan)),
         if is_best { "; no plan is better" } else { "; whether a better one exists is not known" }
     );
     out.push_str(&paragraph("", &answer, columns));
@@ -107,6 +125,7 @@ pub fn terminal(plan: &Plan, style: Style, full: bool) -> String {
     talks(&mut out, plan, full);
     predictions(&mut out, plan, full);
     failures(&mut out, plan, columns, full);
+    why(&mut out, plan, columns, full);
     said(&mut out, "Not measured, assumed", &plan.assumed, columns, full);
     said(&mut out, "To know", &plan.notes, columns, full);
     out
@@ -232,16 +251,39 @@ pub fn need_number(unit: NeedUnit, number: u64) -> String {
         NeedUnit::Us => format!("{number} µs"),
         NeedUnit::Ms => format!("{number} ms"),
         NeedUnit::BytesPerS => rate(number),
+        NeedUnit::PerMille => format!("{} %", three_digits(number as f64 / 10.0)),
     }
 }
 
-/// How much of what is wanted is left, in percent.
-pub fn margin(one: &Predicted) -> f64 {
-    let (wanted, predicted) = (one.wanted as f64, one.predicted as f64);
-    match one.unit {
-        NeedUnit::BytesPerS => 100.0 * (predicted / wanted.max(1.0) - 1.0),
-        NeedUnit::Us | NeedUnit::Ms => 100.0 * (1.0 - predicted / wanted.max(1.0)),
+/// Between what and what a need is predicted to lie.
+pub fn between(one: &Predicted) -> String {
+    let high = need_number(one.unit, one.high);
+    if one.low == one.high {
+        return high;
     }
+    let low = need_number(one.unit, one.low);
+    // The unit once, where it is the same.
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {high}"),
+        _ => format!("{low} to {high}"),
+    }
+}
+
+/// What is left of what is wanted, or how much is lacking.
+pub fn left(one: &Predicted) -> String {
+    match one.margin_percent() {
+        None => String::new(),
+        Some(margin) if margin < 0.0 => format!("{:.0} % short", -margin),
+        Some(margin) => format!("{margin:.0} % left"),
+    }
+}
+
+/// Predictions, the closest to what is wanted first; then those of which nothing is wanted.
+pub fn closest_first(plan: &Plan) -> Vec<&Predicted> {
+    let mut all: Vec<&Predicted> = plan.predictions.iter().collect();
+    let margin = |one: &Predicted| one.margin_percent().unwrap_or(f64::INFINITY);
+    all.sort_by(|a, b| margin(a).total_cmp(&margin(b)));
+    all
 }
 
 fn predictions(out: &mut String, plan: &Plan, full: bool) {
@@ -249,16 +291,15 @@ fn predictions(out: &mut String, plan: &Plan, full: bool) {
         return;
     }
     let most = if full { usize::MAX } else { MOST_SAID };
-    let mut all: Vec<&Predicted> = plan.predictions.iter().collect();
-    all.sort_by(|a, b| margin(a).total_cmp(&margin(b)));
+    let all = closest_first(plan);
     out.push_str("What needs are predicted to get, the closest first\n");
     let mut rows: Vec<Vec<String>> = Vec::new();
     for one in all.iter().take(most) {
         rows.push(vec![
             format!("  {} {}", printable(&one.name), printable(&one.need)),
-            need_number(one.unit, one.predicted),
-            format!("wanted {}", need_number(one.unit, one.wanted)),
-            format!("{:.0} % left", margin(one)),
+            between(one),
+            one.wanted.map_or_else(String::new, |wanted| format!("of {}", need_number(one.unit, wanted))),
+            left(one),
             String::from(if one.is_assumed { "assumed" } else { "" }),
         ]);
     }
@@ -309,6 +350,120 @@ fn failures(out: &mut String, plan: &Plan, columns: usize, full: bool) {
         out.push_str(&paragraph("  ", &super::text::printable(words, SENTENCE_MOST), columns));
     }
     more(out, said.len(), most);
+}
+
+/// Nodes of a host.
+pub(crate) fn place_words(host: &str, nodes: &NumberList) -> String {
+    let word = if nodes.numbers().len() == 1 { "node" } else { "nodes" };
+    format!("{} {word} {nodes}", printable(host))
+}
+
+/// What it would cost to be there.
+pub(crate) fn cost_words(plan: &Plan, place: &OtherPlace) -> String {
+    let one = |goal: Goal, value: u64| {
+        let planned = plan.goals.iter().find(|planned| planned.goal == goal).map_or(0, |goal| goal.value);
+        let more = if value > planned { "more" } else { "less" };
+        let number = goal_number(goal, value.abs_diff(planned));
+        match goal {
+            Goal::Moves => format!("{number} {more} moved"),
+            Goal::Hosts => format!("{number} {more} in use"),
+            Goal::SocketsSpanned => format!("{number} {more} spanned"),
+            Goal::BetweenHosts => format!("{number} {more} between hosts"),
+            Goal::BetweenNodes => format!("{number} {more} between memory nodes"),
+            Goal::FullestNode => format!("fullest memory node {value} %, not {planned} %"),
+        }
+    };
+    if place.goals.is_empty() {
+        return "as good".to_owned();
+    }
+    place.goals.iter().map(|other| one(other.goal, other.value)).collect::<Vec<_>>().join(", ")
+}
+
+/// Places that are not possible, and by which rules.
+pub(crate) fn refused_words(elsewhere: &Elsewhere) -> String {
+    // In the order of the first place of each.
+    let mut by: Vec<(&str, &[Rule], Vec<&NumberList>)> = Vec::new();
+    for RefusedPlace { host, nodes, rules } in &elsewhere.refused {
+        match by.iter_mut().find(|(of, by, _)| of == host && by == rules) {
+            Some((_, _, places)) => places.push(nodes),
+            None => by.push((host, rules, vec![nodes])),
+        }
+    }
+    let one = |(host, rules, places): (&str, &[Rule], Vec<&NumberList>)| {
+        let all = NumberList::of(places.iter().flat_map(|nodes| nodes.numbers().to_vec()));
+        let is_each_one = places.iter().all(|nodes| nodes.numbers().len() == 1);
+        let place = if is_each_one || places.len() == 1 {
+            place_words(host, &all)
+        } else {
+            format!("{} places of {}", places.len(), place_words(host, &all))
+        };
+        let rules: Vec<&str> = rules.iter().map(|rule| rule.word()).collect();
+        format!("{place} ({})", if rules.is_empty() { "several rules".to_owned() } else { rules.join(", ") })
+    };
+    by.into_iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// What was not found out of other places.
+pub(crate) fn left_words(elsewhere: &Elsewhere) -> Option<String> {
+    let mut words = Vec::new();
+    if elsewhere.looked_at < elsewhere.places {
+        words.push(format!("looked at {} of {} places", elsewhere.looked_at, elsewhere.places));
+    }
+    if elsewhere.not_known > 0 {
+        words.push(format!("not known of {}: its search was ended", elsewhere.not_known));
+    }
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Replicas of which it is known where else they could be; and names of those for which there is nothing to choose.
+pub(crate) fn elsewhere_of(plan: &Plan) -> (Vec<(&Placed, &Elsewhere)>, Vec<&str>) {
+    let known = plan.partitions.iter().filter_map(|placed| Some((placed, placed.elsewhere.as_ref()?)));
+    let (some, none): (Vec<_>, Vec<_>) = known.partition(|(_, elsewhere)| elsewhere.places > 0);
+    (some, none.into_iter().map(|(placed, _)| placed.name.as_str()).collect())
+}
+
+/// Where a replica is.
+pub(crate) fn own_place(placed: &Placed) -> String {
+    place_words(&placed.host, &NumberList::of(placed.seats.iter().map(|seat| seat.node)))
+}
+
+fn why(out: &mut String, plan: &Plan, columns: usize, full: bool) {
+    let (some, none) = elsewhere_of(plan);
+    if some.is_empty() {
+        return;
+    }
+    if !full {
+        out.push_str("Why each is there, and what the next best place would cost: --full, plan.html\n\n");
+        return;
+    }
+    out.push_str("Why there: where else each could be while all others stay (rules: docs/plan.md)\n");
+    let name = |placed: &Placed| printable(&placed.name);
+    let widest = some.iter().map(|(placed, _)| width(&name(placed))).max().unwrap_or(0);
+    for (placed, elsewhere) in some {
+        let next = match &elsewhere.best {
+            Some(best) => format!(
+                "best of {}; next best {}: {}",
+                elsewhere.possible + 1,
+                place_words(&best.host, &best.nodes),
+                cost_words(plan, best)
+            ),
+            None if elsewhere.not_known == 0 => "nowhere else".to_owned(),
+            None => "whether anywhere else is not known".to_owned(),
+        };
+        let name = name(placed);
+        let first = format!("  {name}{}  ", " ".repeat(widest - width(&name)));
+        out.push_str(&paragraph(&first, &format!("{}, {next}", own_place(placed)), columns));
+        let refused = refused_words(elsewhere);
+        let refused = (!refused.is_empty()).then(|| format!("not possible: {refused}"));
+        for words in refused.into_iter().chain(left_words(elsewhere)) {
+            out.push_str(&paragraph(&" ".repeat(width(&first)), &words, columns));
+        }
+    }
+    if !none.is_empty() {
+        let names = super::text::printable(&none.join(", "), SENTENCE_MOST);
+        out.push_str(&paragraph("  ", &format!("Only one place there is for {names}."), columns));
+    }
+    out.push('\n');
 }
 
 fn said(out: &mut String, head: &str, lines: &[String], columns: usize, full: bool) {

@@ -19,6 +19,7 @@ mod made_run;
 pub mod nodes;
 pub mod packed;
 pub mod paging;
+pub mod planned;
 pub mod policy;
 pub mod programs;
 pub mod queue;

@@ -152,6 +152,7 @@ pub fn fill(known: &mut HostFacts, more: HostFacts) {
     known.network_us = known.network_us.or(more.network_us);
     known.start_ms = known.start_ms.or(more.start_ms);
     known.detect_ms = known.detect_ms.or(more.detect_ms);
+    known.granted_per_mille = known.granted_per_mille.or(more.granted_per_mille);
     if known.wakeup.is_empty() {
         known.wakeup = more.wakeup;
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use model::system::CardShape;
+use model::system::Interval;
 use units::{Bytes, Mebibytes, Millis};
 
 fn two_nodes() -> Described {
@@ -36,8 +37,8 @@ fn two_nodes() -> Described {
 fn of_disk(device: &str) -> MeasuredHost {
     let disk = MeasuredDisk {
         device: device.to_owned(),
-        bytes_per_s: Bytes::from_bytes(1000),
-        stall: Some(Millis::from_millis(9)),
+        bytes_per_s: Interval::One(Bytes::from_bytes(1000)),
+        stall: Some(Interval::One(Millis::from_millis(9))),
         stall_alone: None,
     };
     MeasuredHost { disk: Some(disk), ..MeasuredHost::default() }
@@ -47,10 +48,10 @@ fn of_disk(device: &str) -> MeasuredHost {
 fn a_host_is_read_as_it_was_written() {
     let mut host = two_nodes();
     host.add(of_disk("sda1"));
-    host.shape
-        .facts
-        .wakeup
-        .push(model::system::Wakeup { miss_rate: 0.001, latency_us: units::Micros::from_micros(70) });
+    host.shape.facts.wakeup.push(model::system::Wakeup {
+        miss_rate: 0.001,
+        latency_us: Interval::One(units::Micros::from_micros(70)),
+    });
     let text = text(&host, Nanos::from_nanos(0)).unwrap();
     assert!(text.contains("# note: a note\n") && text.contains("1970-01-01 00:00:00 UTC"), "{text}");
     assert_eq!(HostShape::from_toml(&text).unwrap(), host.shape);
@@ -68,7 +69,7 @@ fn a_disk_that_was_measured_is_the_one_below() {
     let mut host = two_nodes();
     host.add(of_disk("sda1"));
     let [disk] = &host.shape.disks[..] else { panic!("{host:?}") };
-    assert_eq!((disk.name.as_str(), disk.node, disk.bytes_per_s.get()), ("sda", Some(1), 1000));
+    assert_eq!((disk.name.as_str(), disk.node, disk.bytes_per_s.low().get()), ("sda", Some(1), 1000));
     host.tell_of_silent_disks();
     assert!(host.notes.last().unwrap().contains("not measured: sdb."), "{:?}", host.notes);
     // On two disks at once, and on none.
@@ -81,7 +82,7 @@ fn a_disk_that_was_measured_is_the_one_below() {
     let written = |name: &str| DiskShape {
         name: name.to_owned(),
         node: Some(0),
-        bytes_per_s: Bytes::from_bytes(5),
+        bytes_per_s: Interval::One(Bytes::from_bytes(5)),
         stall_ms: None,
         stall_alone_ms: None,
     };
@@ -89,7 +90,7 @@ fn a_disk_that_was_measured_is_the_one_below() {
     host.shape.disks = vec![written("nvme0n1")];
     host.add(of_disk("nvme0n1p2"));
     assert_eq!(
-        (host.shape.disks[0].bytes_per_s.get(), host.shape.disks[0].stall_ms.map(Millis::get)),
+        (host.shape.disks[0].bytes_per_s.low().get(), host.shape.disks[0].stall_ms.map(|ms| ms.high().get())),
         (5, Some(9))
     );
     // At which of two nodes a disk hangs that is not written is not guessed.
@@ -130,8 +131,8 @@ fn near_and_far_follow_from_where_the_bench_ran() {
         super::bench(&file).unwrap().unwrap()
     };
     let facts = |cpus: &str| of_bench(&bench(cpus), &nodes).facts;
-    assert_eq!(facts("0,3").channel_us.map(units::Micros::get), Some(2));
-    assert_eq!(facts("0,4").channel_far_us.map(units::Micros::get), Some(2));
+    assert_eq!(facts("0,3").channel_us.map(|us| us.high().get()), Some(2));
+    assert_eq!(facts("0,4").channel_far_us.map(|us| us.high().get()), Some(2));
     assert_eq!(facts("0,9"), HostFacts::default());
     assert_eq!(facts(""), HostFacts::default());
 }

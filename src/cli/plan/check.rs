@@ -27,6 +27,7 @@ pub(super) fn run(args: &PlanArgs, system: &System, hosts: &[KnownHost], from: O
     if let Some(plan) = &plan {
         told.extend(audit::broken_rules(system, hosts, plan).iter().map(ToString::to_string));
         told.extend(audit::wrong_claims(system, hosts, plan, from));
+        told.extend(audit::wrong_elsewhere(system, hosts, plan, from));
         if told.is_empty() {
             output::data(&format!("the plan keeps every rule, and is worth what it says: {}", plan.system))
                 .or_bad_input()?;

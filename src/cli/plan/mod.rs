@@ -18,7 +18,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, Error, anyhow, bail};
 
 use super::ending::{Ending, OrStop, Stop, Verdict};
 use super::{file, interrupt, json, output};
@@ -28,11 +28,11 @@ use model::partition::set::{MAX_SET_BYTES, SetErrors};
 use model::plan::{PLAN_SCHEMA_VERSION, Plan};
 use model::system::{KnownHost, System};
 use plan::{Answer, Question};
-pub use planned::set_of;
+pub use planned::{Chosen, chosen, chosen_of};
 use platforms::Cancel;
 
 /// Largest plan that is read: those of 4096 partitions are a fraction of it.
-const MAX_PLAN_BYTES: usize = 64 << 20;
+pub const MAX_PLAN_BYTES: usize = 64 << 20;
 
 /// What is planned.
 struct Asked {
@@ -124,8 +124,12 @@ fn add(system: &mut System, file: &Path) -> anyhow::Result<()> {
 
 /// A plan that was written earlier.
 fn plan_of(path: &Path) -> anyhow::Result<Plan> {
-    let text = file::read("", path, MAX_PLAN_BYTES)?;
-    let plan: Plan = serde_json::from_str(&text)
+    parse(path, &file::read("", path, MAX_PLAN_BYTES)?)
+}
+
+/// The plan in a file's text.
+pub fn parse(path: &Path, text: &str) -> anyhow::Result<Plan> {
+    let plan: Plan = serde_json::from_str(text)
         .with_context(|| format!("{} is no plan (plan.json of bulkhead plan)", path.display()))?;
     if plan.schema_version != PLAN_SCHEMA_VERSION {
         bail!(
@@ -189,7 +193,18 @@ fn without(args: &PlanArgs, asked: &mut Asked) -> anyhow::Result<()> {
 /// The plan with its notes, checked by code that has not made it.
 fn finished(mut plan: Plan, asked: &Asked) -> Result<Plan, Stop> {
     let (_, notes) = plan::sets(&asked.system, &plan);
-    plan.notes = asked.notes.iter().cloned().chain(spares(&plan)).chain(notes).collect();
+    let (cpus, silent) =
+        sim::planned::cpus(&asked.system, &asked.hosts, &plan).map_err(Error::msg).or_broke()?;
+    plan.predictions.extend(cpus);
+    let silent = (!silent.is_empty()).then(|| {
+        format!(
+            "{}: what they get of shared CPUs is not predicted, their pools are too many",
+            silent.join(", ")
+        )
+    });
+    let own = std::mem::take(&mut plan.notes);
+    plan.notes =
+        asked.notes.iter().cloned().chain(spares(&plan)).chain(silent).chain(notes).chain(own).collect();
     let broken = audit::broken_rules(&asked.system, &asked.hosts, &plan);
     let wrong = audit::wrong_claims(&asked.system, &asked.hosts, &plan, asked.from.as_ref());
     let told: Vec<String> = broken.iter().map(ToString::to_string).chain(wrong).collect();

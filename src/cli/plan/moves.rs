@@ -51,7 +51,10 @@ pub(super) fn told(system: &System, hosts: &[KnownHost], from: &Plan, to: &Plan,
 
 fn words(step: &Step) -> String {
     match step {
-        Step::Move { name, from, to } => format!("{name}: from {from} to {to}"),
+        Step::Move { name, from, to, for_now: false } => format!("{name}: from {from} to {to}"),
+        Step::Move { name, from, to, for_now: true } => {
+            format!("{name}: from {from} to {to} for now, to make room; it moves on below")
+        }
         Step::Stop { name, from } => format!("{name}: ended on {from}, to make room"),
         Step::Start { name, to, .. } => format!("{name}: started on {to}"),
         Step::End { name, from } => format!("{name}: ended on {from}, it is not wanted any more"),
@@ -78,4 +81,19 @@ fn item(out: &mut String, first: &str, words: &str) {
         &printable(&format!("{first}{words}."), 600),
         output::stdout_style().columns(),
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_move_over_a_third_place_is_told_as_one_that_goes_on() {
+        let step = |for_now| {
+            let [name, from, to] = ["x", "a node 0", "b node 1"].map(str::to_owned);
+            words(&Step::Move { name, from, to, for_now })
+        };
+        assert_eq!(step(false), "x: from a node 0 to b node 1");
+        assert_eq!(step(true), "x: from a node 0 to b node 1 for now, to make room; it moves on below");
+    }
 }

@@ -1,17 +1,18 @@
 //! What a run says of its host to who plans for it: how late one is woken up, what a disk gives, how long a start takes.
 //!
 //! ```text
-//!  wakeup beside loads ─► miss rates with the latency that is kept beside each of the loads     the worst one counts
-//!  disk ────────────────► least throughput past the page cache, longest stalls                 lower end, longest seen
-//!  start of a VM, round trips over ssh, channel bench ─► times                                 upper ends
+//!  wakeup beside loads ─► miss rates with the latency that is kept, from without a load to the worst one
+//!  disk ────────────────► least throughput past the page cache, longest stalls
+//!  cpu on the host ─────► how much of a CPU each gives while all work
+//!  start of a VM, round trips over ssh, channel bench ─► times
 //! ```
-//! Where an interval is known, its end on the safe side counts: a plan is held to it by people. What was not measured stays
-//! unset, and whoever plans says what he takes instead.
+//! Where an interval is known, both ends are kept: a plan is held to the safe one, predictions have both. What was not measured
+//! stays unset, and whoever plans says what he takes instead.
 
 use model::channel_bench::{ChannelBench, Way};
 use model::journal::{Cell, PlatformState};
 use model::results::{CellResult, MetricResult, RunResults};
-use model::system::{HostFacts, Wakeup};
+use model::system::{HostFacts, Interval, Wakeup};
 use probes::ProbeKind;
 use probes::detail::Detail;
 use units::layout::Layout;
@@ -49,11 +50,11 @@ pub struct MeasuredDisk {
     /// The device as the host's kernel calls it, mostly a partition of the disk.
     pub device: String,
     /// The least of the ways that do not end in the page cache, bytes per second.
-    pub bytes_per_s: Bytes,
-    /// Longest stall beside somebody else who writes.
-    pub stall: Option<Millis>,
+    pub bytes_per_s: Interval<Bytes>,
+    /// Longest stall beside somebody else who writes, from its typical length to the longest that was seen.
+    pub stall: Option<Interval<Millis>>,
     /// Longest stall alone.
-    pub stall_alone: Option<Millis>,
+    pub stall_alone: Option<Interval<Millis>>,
 }
 
 /// What a run says of its host.
@@ -90,6 +91,7 @@ pub fn of_run(run: &RunResults) -> MeasuredHost {
     }
     measured.facts.wakeup = wakeup(run, &mut measured.notes);
     measured.facts.start_ms = start(run);
+    measured.facts.granted_per_mille = granted(run);
     measured.facts.network_us = network(run);
     measured.disk = disk(run, &mut measured.notes);
     measured
@@ -108,7 +110,7 @@ pub fn of_channel_bench(bench: &ChannelBench, is_far: bool) -> MeasuredHost {
     if bench.engine.as_deref() == Some("tcg") {
         measured.notes.push("the channel was measured between guests that QEMU translates (tcg)".to_owned());
     }
-    let one_way = Some(micros(round_trip.high / 2.0));
+    let one_way = Some(Interval::between(micros(round_trip.low / 2.0), micros(round_trip.high / 2.0)));
     if is_far {
         measured.facts.channel_far_us = one_way;
     } else {
@@ -136,14 +138,20 @@ fn metric<'a>(cell: &'a CellResult, id: &str) -> Option<&'a MetricResult> {
     cell.metrics.iter().find(|metric| metric.id == id)
 }
 
-/// The upper end of a figure's interval, or what it is at most where it has none.
-fn upper(metric: &MetricResult) -> Option<f64> {
-    metric
-        .estimate
-        .estimate()
-        .map(|estimate| estimate.high)
-        .or(metric.at_most)
-        .filter(|high| high.is_finite())
+/// Two ends of a figure.
+type Ends = (f64, f64);
+
+/// A figure's interval, or from nothing to what it is at most where it has none.
+fn ends(metric: &MetricResult) -> Option<Ends> {
+    let interval = metric.estimate.estimate().map(|estimate| (estimate.low, estimate.high));
+    interval
+        .or_else(|| Some((0.0, metric.at_most?)))
+        .filter(|(low, high)| low.is_finite() && high.is_finite())
+}
+
+/// From the lower of both lower ends to the higher of both upper ends.
+fn around(a: Ends, b: Ends) -> Ends {
+    (a.0.min(b.0), a.1.max(b.1))
 }
 
 /// How late wake-ups are: on VMs if they were measured beside loads, else natively. Of all cells of that platform the worst.
@@ -175,20 +183,23 @@ fn wakeup(run: &RunResults, notes: &mut Vec<String>) -> Vec<Wakeup> {
     if cells.iter().any(is_ordinary) {
         notes.push(format!("wake-ups on {label} were measured without real-time priority"));
     }
-    let worst = |(miss_rate, id): &(f64, Option<&str>)| {
-        let all: Option<Vec<f64>> = cells.iter().map(|result| latest(result, *miss_rate, *id)).collect();
-        Some((*miss_rate, all?.into_iter().reduce(f64::max)?))
+    let all_of = |(miss_rate, id): &(f64, Option<&str>)| {
+        let all: Option<Vec<Ends>> = cells.iter().map(|result| latest(result, *miss_rate, *id)).collect();
+        Some((*miss_rate, all?.into_iter().reduce(around)?))
     };
     let mut known: Vec<Wakeup> = MISS_RATES
         .iter()
-        .filter_map(worst)
-        .map(|(miss_rate, latency)| Wakeup { miss_rate, latency_us: micros(latency) })
+        .filter_map(all_of)
+        .map(|(miss_rate, (low, high))| Wakeup {
+            miss_rate,
+            latency_us: Interval::between(micros(low), micros(high)),
+        })
         .collect();
     // Bounds of different origin: who is later more seldom is never less late.
     let mut least = Micros::default();
     for wakeup in known.iter_mut().rev() {
-        least = least.max(wakeup.latency_us);
-        wakeup.latency_us = least;
+        least = least.max(wakeup.latency_us.high());
+        wakeup.latency_us = Interval::between(wakeup.latency_us.low(), least);
     }
     if known.is_empty() {
         notes.push(format!(
@@ -199,7 +210,7 @@ fn wakeup(run: &RunResults, notes: &mut Vec<String>) -> Vec<Wakeup> {
 }
 
 /// The latency that is exceeded with this share at most, nanoseconds; none where too few were seen.
-fn latest(result: &CellResult, miss_rate: f64, id: Option<&str>) -> Option<f64> {
+fn latest(result: &CellResult, miss_rate: f64, id: Option<&str>) -> Option<Ends> {
     let Some(Detail::Wakeup(detail)) = &result.detail else { return None };
     let of_a_round: u64 = detail.threads.iter().map(|thread| thread.response_ns.count()).sum();
     let seen = of_a_round as f64 * f64::from(result.done);
@@ -207,24 +218,40 @@ fn latest(result: &CellResult, miss_rate: f64, id: Option<&str>) -> Option<f64> 
     if seen * miss_rate < SAMPLES_BEYOND * (1.0 - 1e-9) {
         return None;
     }
-    let quantile = id.and_then(|id| upper(metric(result, id)?));
-    quantile.or_else(|| exceedance::within(result.exceedance.as_ref()?, miss_rate))
+    let quantile = id.and_then(|id| ends(metric(result, id)?));
+    quantile.or_else(|| Some((0.0, exceedance::within(result.exceedance.as_ref()?, miss_rate)?)))
 }
 
-/// From the start of a VM until its agent answered, the slowest kind of them.
-fn start(run: &RunResults) -> Option<Millis> {
+/// From the start of a VM until its agent answered, of all kinds of them.
+fn start(run: &RunResults) -> Option<Interval<Millis>> {
     let vms = run.platforms.iter().filter(|platform| platform.kind == PlatformKind::Vm);
-    vms.filter_map(|platform| platform.start_ns).max().map(|start| millis(start.as_f64()))
+    let starts = vms.filter_map(|platform| platform.start_ns);
+    starts.map(|start| Interval::One(millis(start.as_f64()))).reduce(Interval::around)
+}
+
+/// How much of a CPU each of the host's gives while all of them work: the fixed work on one thread against as much on each CPU.
+fn granted(run: &RunResults) -> Option<Interval<u32>> {
+    let native = labels(run, PlatformKind::Native).flat_map(|label| cells(run, ProbeKind::Cpu, label));
+    let quiet = native.filter(|result| is_alone(&result.cell) && result.cell.neighbour.is_none());
+    let parts = quiet.filter_map(|result| {
+        let [one, all] = ["time_one_thread_ns", "time_all_cpus_ns"].map(|id| ends(metric(result, id)?));
+        let ((fastest, slowest), (quick, slow)) = (one?, all?);
+        Some((fastest / slow, slowest / quick))
+    });
+    let (low, high) = parts.reduce(around)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "held between 1 and 1000")]
+    let per_mille = |part: f64| (1000.0 * part).round().clamp(1.0, 1000.0) as u32;
+    Some(Interval::between(per_mille(low), per_mille(high)))
 }
 
 /// Half of what 99 % of round trips over the network take, between machines that ssh reaches: all other layouts are on one machine.
-fn network(run: &RunResults) -> Option<Micros> {
+fn network(run: &RunResults) -> Option<Interval<Micros>> {
     let is_between = |layout: Layout| layout.hosts() > 1;
     let all = labels(run, PlatformKind::Ssh).flat_map(|label| cells(run, ProbeKind::Net, label));
     let between = all.filter(|result| result.cell.layout.is_some_and(is_between));
     let ids = ["tcp_round_trip_p99_ns", "udp_round_trip_p99_ns"];
-    let trips = between.flat_map(|result| ids.iter().filter_map(|id| upper(metric(result, id)?)));
-    trips.reduce(f64::max).map(|round_trip| micros(round_trip / 2.0))
+    let trips = between.flat_map(|result| ids.iter().filter_map(|id| ends(metric(result, id)?)));
+    trips.reduce(around).map(|(low, high)| Interval::between(micros(low / 2.0), micros(high / 2.0)))
 }
 
 /// Ways of the disk probe past the page cache.
@@ -254,10 +281,12 @@ fn disk(run: &RunResults, notes: &mut Vec<String>) -> Option<MeasuredDisk> {
     };
     let quiet = || all.iter().filter(|result| is_alone(&result.cell) && result.cell.neighbour.is_none());
     let slowest = |ids: &[&str]| {
-        let lows = quiet().flat_map(|result| {
-            ids.iter().filter_map(|id| Some(metric(result, id)?.estimate.estimate()?.low))
+        let rates = quiet().flat_map(|result| {
+            ids.iter()
+                .filter_map(|id| metric(result, id)?.estimate.estimate().map(|rate| (rate.low, rate.high)))
         });
-        lows.filter(|low| low.is_finite() && *low >= 1.0).reduce(f64::min)
+        let known = rates.filter(|(low, high)| low.is_finite() && high.is_finite() && *low >= 1.0);
+        known.min_by(|a, b| a.0.total_cmp(&b.0))
     };
     let Some(rate) = slowest(&DIRECT).or_else(|| slowest(&FLUSHED)) else {
         notes.push(format!(
@@ -273,26 +302,27 @@ fn disk(run: &RunResults, notes: &mut Vec<String>) -> Option<MeasuredDisk> {
     let beside = longest(all.iter().filter(contended).copied());
     Some(MeasuredDisk {
         device,
-        bytes_per_s: Bytes::from_bytes(saturate(rate.floor())),
+        bytes_per_s: Interval::between(bytes(rate.0), bytes(rate.1)),
         // Company makes nothing quicker.
-        stall: beside.map(|beside| alone.map_or(beside, |alone| beside.max(alone))),
+        stall: beside.map(|beside| alone.map_or(beside, |alone| Interval::around(beside, alone))),
         stall_alone: alone,
     })
 }
 
 /// The longest stall of any round, and where an interval goes beyond that its end.
-fn longest<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Option<Millis> {
+fn longest<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Option<Interval<Millis>> {
     let of_cell = |result: &'a CellResult| {
         let stall = metric(result, STALL)?;
-        stall
-            .samples
-            .iter()
-            .map(|(_, length)| *length)
-            .chain(upper(stall))
-            .filter(|length| length.is_finite())
-            .reduce(f64::max)
+        let lengths = stall.samples.iter().map(|(_, length)| (*length, *length)).chain(ends(stall));
+        lengths.filter(|(_, length)| length.is_finite()).reduce(around)
     };
-    cells.filter_map(of_cell).reduce(f64::max).map(millis)
+    let (low, high) = cells.filter_map(of_cell).reduce(around)?;
+    Some(Interval::between(millis(low), millis(high)))
+}
+
+/// Bytes per second, rounded down.
+fn bytes(rate: f64) -> Bytes {
+    Bytes::from_bytes(saturate(rate.floor()))
 }
 
 /// Nanoseconds as microseconds, rounded up.

@@ -38,7 +38,7 @@ fn wakeups(run: &mut RunResults, platform: &str, neighbour: Option<Neighbour>, c
 }
 
 fn rates(measured: &MeasuredHost) -> Vec<(f64, u64)> {
-    measured.facts.wakeup.iter().map(|wakeup| (wakeup.miss_rate, wakeup.latency_us.get())).collect()
+    measured.facts.wakeup.iter().map(|wakeup| (wakeup.miss_rate, wakeup.latency_us.high().get())).collect()
 }
 
 #[test]
@@ -66,7 +66,8 @@ fn frequent_lateness_comes_from_how_often_it_was_longer() {
     let measured = of_run(&run);
     let shares: Vec<f64> = measured.facts.wakeup.iter().map(|wakeup| wakeup.miss_rate).collect();
     assert_eq!(shares, [0.001, 0.01, 0.1, 0.5]);
-    let latencies: Vec<u64> = measured.facts.wakeup.iter().map(|wakeup| wakeup.latency_us.get()).collect();
+    let latencies: Vec<u64> =
+        measured.facts.wakeup.iter().map(|wakeup| wakeup.latency_us.high().get()).collect();
     assert!(latencies.is_sorted_by(|rarer, more| rarer >= more), "{latencies:?}");
     assert_eq!(latencies[3], 1000);
 }
@@ -130,13 +131,27 @@ fn a_disk_gives_the_least_of_what_everybody_got_and_stalls_as_long_as_it_did() {
     with_device(&mut run, &cell("vm", ProbeKind::Disk, None), Some("vdb"));
     let disk = of_run(&run).disk.unwrap();
     assert_eq!(disk.device, "vda1", "the host's name of it");
-    assert!((148_000_000..150_000_000).contains(&disk.bytes_per_s.get()), "{disk:?}");
+    assert!((148_000_000..150_000_000).contains(&disk.bytes_per_s.low().get()), "{disk:?}");
+    assert!((150_000_001..152_000_000).contains(&disk.bytes_per_s.high().get()), "{disk:?}");
     // The longest round is 1 % above the median.
-    assert_eq!(disk.stall_alone.map(Millis::get), Some(41));
-    assert!(disk.stall.is_some_and(|stall| (901..=909).contains(&stall.get())), "{disk:?}");
+    assert_eq!(disk.stall_alone.map(|ms| ms.high().get()), Some(41));
+    assert!(disk.stall.is_some_and(|stall| (901..=909).contains(&stall.high().get())), "{disk:?}");
     with_device(&mut run, &native, None);
     let told = of_run(&run);
     assert!(told.disk.is_none() && told.notes[0].contains("which disk"), "{told:?}");
+}
+
+#[test]
+fn what_each_cpu_gives_while_all_work_lies_between_the_ends_of_both_times() {
+    let mut run = run();
+    let quiet = cell("native", ProbeKind::Cpu, None);
+    measured(&mut run, &quiet, "time_one_thread_ns", 90e6);
+    measured(&mut run, &quiet, "time_all_cpus_ns", 100e6);
+    // A guest's say nothing of the host.
+    measured(&mut run, &cell("vm", ProbeKind::Cpu, None), "time_one_thread_ns", 10e6);
+    measured(&mut run, &cell("vm", ProbeKind::Cpu, None), "time_all_cpus_ns", 100e6);
+    let granted = of_run(&run).facts.granted_per_mille.unwrap();
+    assert!((870..900).contains(&granted.low()) && (901..930).contains(&granted.high()), "{granted:?}");
 }
 
 #[test]
@@ -153,8 +168,8 @@ fn starts_and_round_trips_between_machines_are_facts() {
     near.layout = far.layout;
     measured(&mut run, &near, "tcp_round_trip_p99_ns", 900_000.0);
     let facts = of_run(&run).facts;
-    assert_eq!(facts.start_ms.map(Millis::get), Some(1201));
-    assert!(facts.network_us.is_some_and(|time| (40..=41).contains(&time.get())), "{facts:?}");
+    assert_eq!(facts.start_ms.map(|ms| ms.high().get()), Some(1201));
+    assert!(facts.network_us.is_some_and(|time| (40..=41).contains(&time.high().get())), "{facts:?}");
 }
 
 #[test]
@@ -203,8 +218,8 @@ fn a_channel_is_near_or_far() {
         floors: Vec::new(),
         failures: Vec::new(),
     };
-    assert_eq!(of_channel_bench(&bench, false).facts.channel_us.map(Micros::get), Some(3));
-    assert_eq!(of_channel_bench(&bench, true).facts.channel_far_us.map(Micros::get), Some(3));
+    assert_eq!(of_channel_bench(&bench, false).facts.channel_us.map(|us| us.high().get()), Some(3));
+    assert_eq!(of_channel_bench(&bench, true).facts.channel_far_us.map(|us| us.high().get()), Some(3));
     bench.series.clear();
     assert_eq!(of_channel_bench(&bench, true).facts, HostFacts::default());
 }

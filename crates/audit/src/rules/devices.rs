@@ -66,16 +66,16 @@ pub(super) fn disk(world: &World<'_>, found: &mut Found) {
     for ((host, name), (disk, users)) in users {
         let rates = users.iter().filter_map(|seen| seen.needs.disk);
         let wanted: Total = rates.map(|need| Total::from(need.bytes_per_s.get())).sum();
-        let there = Total::from(disk.bytes_per_s.get()) * 4 / 5;
+        let there = Total::from(disk.bytes_per_s.low().get()) * 4 / 5;
         let names: Vec<&str> = users.iter().map(|seen| seen.placed.name.as_str()).collect();
         if wanted > there {
             found.add(Rule::Disk, &names, || {
                 format!("{wanted} bytes/s are wanted of disk \"{name}\" of {host}, which gives {there} away")
             });
         }
-        let of_several = disk.stall_ms.map_or(USUAL_STALL_MS, units::Millis::get);
+        let of_several = disk.stall_ms.map_or(USUAL_STALL_MS, |stall| stall.high().get());
         let stall = if users.len() == 1 {
-            disk.stall_alone_ms.map_or(of_several, units::Millis::get)
+            disk.stall_alone_ms.map_or(of_several, |stall| stall.high().get())
         } else {
             of_several
         };

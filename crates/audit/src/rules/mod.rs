@@ -19,105 +19,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use model::plan::Plan;
+pub use model::plan::Rule;
 use model::system::{KnownHost, System};
 
 use crate::world::{Host, World};
 
 /// Most that is told of one rule.
 pub const MOST_TOLD: usize = 100;
-
-/// A rule of `docs/plan.md`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Rule {
-    /// Every replica is there once, where it may be.
-    Placed,
-    /// Every replica has its parts on as many nodes as it must.
-    Nodes,
-    /// The host's own CPUs are what they should be, and nobody else's.
-    Reserved,
-    /// CPUs belong to their node, and whole ones to one part.
-    Cpus,
-    /// Shared CPUs are enough.
-    Pool,
-    /// Memory is enough.
-    Memory,
-    /// Whole cores are nobody else's.
-    Core,
-    /// Who must be isolated is.
-    Isolation,
-    /// Replicas are apart.
-    Apart,
-    /// Ports, saved folders and disks' files are one replica's on a host.
-    Alone,
-    /// Who has a channel in common is on one host.
-    Channel,
-    /// Disks give what is needed of them.
-    Disk,
-    /// Network cards give what is needed of them.
-    Network,
-    /// Hosts' cards carry what leaves.
-    Uplink,
-    /// Links carry what they must.
-    Link,
-    /// Messages are in time.
-    Latency,
-    /// Devices are near.
-    Near,
-    /// Deadlines can be kept.
-    Deadline,
-    /// Who must be back soon will be.
-    Downtime,
-}
-
-impl Rule {
-    /// All of them, in the order of `docs/plan.md`.
-    pub const ALL: [Self; 19] = [
-        Self::Placed,
-        Self::Nodes,
-        Self::Reserved,
-        Self::Cpus,
-        Self::Pool,
-        Self::Memory,
-        Self::Core,
-        Self::Isolation,
-        Self::Apart,
-        Self::Alone,
-        Self::Channel,
-        Self::Disk,
-        Self::Network,
-        Self::Uplink,
-        Self::Link,
-        Self::Latency,
-        Self::Near,
-        Self::Deadline,
-        Self::Downtime,
-    ];
-
-    /// The word of `docs/plan.md` for it.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Placed => "placed",
-            Self::Nodes => "nodes",
-            Self::Reserved => "reserved",
-            Self::Cpus => "cpus",
-            Self::Pool => "pool",
-            Self::Memory => "memory",
-            Self::Core => "core",
-            Self::Isolation => "isolation",
-            Self::Apart => "apart",
-            Self::Alone => "alone",
-            Self::Channel => "channel",
-            Self::Disk => "disk",
-            Self::Network => "network",
-            Self::Uplink => "uplink",
-            Self::Link => "link",
-            Self::Latency => "latency",
-            Self::Near => "near",
-            Self::Deadline => "deadline",
-            Self::Downtime => "downtime",
-        }
-    }
-}
 
 /// A rule that a plan does not keep.
 #[derive(Debug, Clone, PartialEq, Eq)]

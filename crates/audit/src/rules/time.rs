@@ -16,7 +16,7 @@ const USUAL_DETECT_MS: u64 = 5_000;
 /// Whether a deadline can be kept on a host, by what was measured of its wake-ups.
 fn keeps(host: &Host<'_>, deadline: &DeadlineNeed) -> bool {
     host.known.shape.facts.wakeup.iter().any(|wakeup| {
-        let done = Total::from(wakeup.latency_us.get()) + Total::from(deadline.runtime_us.get());
+        let done = Total::from(wakeup.latency_us.high().get()) + Total::from(deadline.runtime_us.get());
         wakeup.miss_rate <= deadline.miss_rate && done <= Total::from(deadline.within_us.get())
     })
 }
@@ -31,7 +31,7 @@ pub(super) fn deadline(world: &World<'_>, found: &mut Found) {
             let DeadlineNeed { runtime_us, within_us, miss_rate, .. } = deadline;
             let (runtime, within, host) = (runtime_us.get(), within_us.get(), seen.host_name());
             let wakeup = &seen.host.known.shape.facts.wakeup;
-            let least = wakeup.iter().filter(|one| one.miss_rate <= miss_rate).map(|one| one.latency_us.get()).min();
+            let least = wakeup.iter().filter(|one| one.miss_rate <= miss_rate).map(|one| one.latency_us.high().get()).min();
             match least {
                 Some(late) => format!(
                     "its {runtime} µs are to be done within {within} µs, and on {host} it is woken up {late} µs late"
@@ -47,7 +47,7 @@ fn detect_ms(world: &World<'_>) -> u64 {
     let each = world
         .hosts
         .values()
-        .map(|host| host.known.shape.facts.detect_ms.map_or(USUAL_DETECT_MS, units::Millis::get));
+        .map(|host| host.known.shape.facts.detect_ms.map_or(USUAL_DETECT_MS, |ms| ms.high().get()));
     each.max().unwrap_or(USUAL_DETECT_MS)
 }
 
@@ -95,7 +95,7 @@ fn wrong_spare(world: &World<'_>, seen: &Seen<'_>, spare: &Spare, most: u64, det
     if seen.needs.deadline.is_some_and(|deadline| !keeps(host, &deadline)) {
         wrong.push(format!("its deadline cannot be kept on {name}, where its spare is"));
     }
-    let start = host.known.shape.facts.start_ms.map_or(USUAL_START_MS, units::Millis::get);
+    let start = host.known.shape.facts.start_ms.map_or(USUAL_START_MS, |ms| ms.high().get());
     let away = Total::from(start) + Total::from(detect);
     if away > Total::from(most) {
         wrong.push(format!("it may be away for {most} ms, and its spare on {name} is up after {away} ms"));

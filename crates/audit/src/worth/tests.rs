@@ -3,6 +3,7 @@
 use super::*;
 use crate::certificate::{Place, ProvenGoal, goals_match, places_match};
 use crate::fixture::*;
+use model::plan::{Elsewhere, OtherPlace};
 use units::{Bytes, Micros};
 
 /// One that spans the two nodes of a, one on each node of b.
@@ -199,6 +200,38 @@ fn wrong_claims_are_told() {
             .iter()
             .any(|wrong| wrong == "hosts: \"b\" has no partitions, and set_file \"b.set.toml\"")
     );
+}
+
+#[test]
+fn wrong_claims_of_other_places_are_told() {
+    let text = hosts(&["a"]) + &partition("x", "", "talks_to = { y = { bytes_per_s = 100 } }");
+    let case = Case::of(&(text + &partition("y", "", "")));
+    let wrong = |node: u32, (to, nodes): (&str, &str), goals: &[(Goal, u64)]| {
+        let mut plan =
+            case.plan(vec![at("x", "a", &[seat(0, "1", 256)]), at("y", "a", &[seat(node, "2", 256)])]);
+        let goals = goals.iter().map(|&(goal, value)| OtherValue { goal, value }).collect();
+        plan.partitions[1].elsewhere = Some(Elsewhere {
+            places: 1,
+            looked_at: 1,
+            possible: 1,
+            not_known: 0,
+            best: Some(OtherPlace { host: to.to_owned(), nodes: nodes.parse().unwrap(), goals }),
+            refused: Vec::new(),
+        });
+        wrong_elsewhere(&case.system, &case.hosts, &plan, None)
+    };
+    // The two nodes are of two sockets.
+    let right = [(Goal::BetweenNodes, 200), (Goal::FullestNode, 17)];
+    assert_eq!(wrong(0, ("a", "1"), &right), [""; 0]);
+    for lie in [&right[..1], &[], &[(Goal::BetweenNodes, 100), right[1]], &[right[1], right[0]]] {
+        assert_eq!(wrong(0, ("a", "1"), lie), ["y: what its place at a 1 would cost is not so"]);
+    }
+    for (host, nodes) in [("a", "0"), ("a", "0-1"), ("a", "7"), ("b", "0")] {
+        let told = wrong(0, (host, nodes), &right);
+        assert_eq!(told, [format!("y has no other place at {host} {nodes}")]);
+    }
+    let better = [(Goal::BetweenNodes, 0), (Goal::FullestNode, 34)];
+    assert_eq!(wrong(1, ("a", "0"), &better), ["y would be better at a 0"]);
 }
 
 #[test]

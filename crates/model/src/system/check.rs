@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Cpu, HostEntry, HostShape, KnownHost, Level, MOST_HOSTS, MOST_PLANNED, MOST_REPLICAS, Needs, NodeShape,
-    System,
+    Cpu, HostEntry, HostFacts, HostShape, Interval, KnownHost, Level, MOST_HOSTS, MOST_PLANNED,
+    MOST_REPLICAS, Needs, NodeShape, System,
 };
 use crate::partition::is_name;
 use crate::partition::set::{Fault, Faults};
@@ -19,6 +19,8 @@ const MOST_DEVICES: usize = 64;
 const MOST_LINKS: usize = 4096;
 /// Largest rate that is believed, so that sums of them are exact.
 const LARGEST_RATE: Bytes = Bytes::from_bytes(1 << 46);
+/// What is wrong with an interval.
+const TURNED: &str = "an interval's low is above its high";
 /// Largest memory of a node that is believed.
 const LARGEST_MEMORY: Mebibytes = Mebibytes::from_mib(1 << 26);
 
@@ -367,18 +369,41 @@ impl HostShape {
             }
         }
         for disk in &self.disks {
-            if !is_there(disk.node) || disk.bytes_per_s > LARGEST_RATE {
+            if !is_there(disk.node) || disk.bytes_per_s.high() > LARGEST_RATE {
                 faults.push((
                     "disk",
                     format!("{}: its node is not there, or its rate beyond belief", disk.name),
                 ));
             }
         }
+        for disk in &self.disks {
+            let is_turned = |stall: Option<Interval<_>>| stall.is_some_and(Interval::is_upside_down);
+            if disk.bytes_per_s.is_upside_down() || is_turned(disk.stall_ms) || is_turned(disk.stall_alone_ms)
+            {
+                faults.push(("disk", format!("{}: {TURNED}", disk.name)));
+            }
+        }
+        faults.extend(self.facts.problem().map(|problem| ("facts", problem)));
         let rates = self.facts.wakeup.iter().map(|wakeup| wakeup.miss_rate);
         if rates.into_iter().any(|rate| !(0.0..1.0).contains(&rate)) {
             faults.push(("facts", "wakeup.miss_rate: wanted 0 or more, and below 1".to_owned()));
         }
         faults
+    }
+}
+
+impl HostFacts {
+    fn problem(&self) -> Option<String> {
+        let times = [self.channel_us, self.channel_far_us, self.network_us].into_iter().flatten();
+        let mut times = times.chain(self.wakeup.iter().map(|wakeup| wakeup.latency_us));
+        let mut longer = [self.start_ms, self.detect_ms].into_iter().flatten();
+        let is_granted_wrong = self
+            .granted_per_mille
+            .is_some_and(|granted| granted.is_upside_down() || granted.low() == 0 || granted.high() > 1000);
+        if times.any(Interval::is_upside_down) || longer.any(Interval::is_upside_down) {
+            return Some(TURNED.to_owned());
+        }
+        is_granted_wrong.then(|| "granted_per_mille: wanted 1 to 1000, low before high".to_owned())
     }
 }
 

@@ -139,14 +139,67 @@ pub struct DiskShape {
     /// The memory node it hangs at, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
-    /// Mean throughput, in bytes per second. Four fifths of it are given away.
-    pub bytes_per_s: Bytes,
+    /// Mean throughput, in bytes per second. Four fifths of its lower end are given away.
+    pub bytes_per_s: Interval<Bytes>,
     /// Longest stall of one of several that are held to their rates; unset means 1000 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stall_ms: Option<Millis>,
+    pub stall_ms: Option<Interval<Millis>>,
     /// Longest stall of who has it alone; unset means `stall_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stall_alone_ms: Option<Millis>,
+    pub stall_alone_ms: Option<Interval<Millis>>,
+}
+
+/// What was measured: one number, or from where to where it lies. Plans are held to the end on the safe side, predictions have both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged, deny_unknown_fields, expecting = "wanted a number, or { low = …, high = … }")]
+pub enum Interval<T> {
+    /// One number.
+    One(T),
+    /// Both ends.
+    Both {
+        /// The lower end.
+        low: T,
+        /// The upper end.
+        high: T,
+    },
+}
+
+impl<T: Copy + Ord> Interval<T> {
+    /// From one to the other, whichever is lower.
+    pub fn between(a: T, b: T) -> Self {
+        if a == b { Self::One(a) } else { Self::Both { low: a.min(b), high: a.max(b) } }
+    }
+
+    /// The lower end.
+    pub const fn low(self) -> T {
+        match self {
+            Self::One(only) | Self::Both { low: only, .. } => only,
+        }
+    }
+
+    /// The upper end.
+    pub const fn high(self) -> T {
+        match self {
+            Self::One(only) | Self::Both { high: only, .. } => only,
+        }
+    }
+
+    /// From the lower of both lower ends to the higher of both upper ends.
+    #[must_use]
+    pub fn around(self, other: Self) -> Self {
+        Self::between(self.low().min(other.low()), self.high().max(other.high()))
+    }
+
+    /// Both ends changed alike.
+    pub fn map<U: Copy + Ord>(self, with: impl Fn(T) -> U) -> Interval<U> {
+        Interval::between(with(self.low()), with(self.high()))
+    }
+
+    /// Whether the lower end is above the upper one.
+    pub(super) fn is_upside_down(self) -> bool {
+        self.low() > self.high()
+    }
 }
 
 /// What was measured on a host. What is not there is assumed, and said so.
@@ -156,19 +209,23 @@ pub struct DiskShape {
 pub struct HostFacts {
     /// How long a message through a channel takes within a memory node; unset means 5 µs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub channel_us: Option<Micros>,
+    pub channel_us: Option<Interval<Micros>>,
     /// The same between memory nodes; unset means 10 µs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub channel_far_us: Option<Micros>,
+    pub channel_far_us: Option<Interval<Micros>>,
     /// How long a message to another host takes; unset means 500 µs. Between two hosts the longer one counts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub network_us: Option<Micros>,
+    pub network_us: Option<Interval<Micros>>,
     /// How long it takes until a partition that is started elsewhere runs; unset means 60 s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub start_ms: Option<Millis>,
+    pub start_ms: Option<Interval<Millis>>,
     /// How long it takes until a dead host is noticed; unset means 5 s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub detect_ms: Option<Millis>,
+    pub detect_ms: Option<Interval<Millis>>,
+    /// Thousandths of a CPU that each of the host's CPUs really gives while all of them work; unset means all of it. Less where
+    /// the host is a guest itself, or its CPUs are threads of shared cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub granted_per_mille: Option<Interval<u32>>,
     /// How late programs on CPUs of their own are woken up, ascending by the share; unset means that nothing is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub wakeup: Vec<Wakeup>,
@@ -182,7 +239,7 @@ pub struct Wakeup {
     /// The share of cases that are later.
     pub miss_rate: f64,
     /// How late.
-    pub latency_us: Micros,
+    pub latency_us: Interval<Micros>,
 }
 
 /// One host with all that is known of it: what plans are made for, and checked against.

@@ -22,7 +22,9 @@ use serde::{Deserialize, Serialize};
 use crate::partition::set::PartitionSet;
 use units::{Bytes, Micros};
 
-pub use host::{CardShape, DiskShape, HostEntry, HostFacts, HostShape, KnownHost, NodeShape, Wakeup};
+pub use host::{
+    CardShape, DiskShape, HostEntry, HostFacts, HostShape, Interval, KnownHost, NodeShape, Wakeup,
+};
 pub use needs::{Cpu, DeadlineNeed, Device, DiskNeed, Level, Model, Needs, NetworkNeed, Talk};
 pub use read::{MAX_HOST_BYTES, ReadSystem};
 

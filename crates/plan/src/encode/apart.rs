@@ -1,13 +1,15 @@
 //! Who must not meet, from nodes to switches: rules `isolation`, `apart`, `alone`; and who must be on one host: `channel`.
 
+use model::plan::Rule;
 use model::system::Level;
 
-use super::Encoder;
+use super::{Encoder, Group};
 use crate::pb::Lit;
 
 impl Encoder<'_> {
     pub(super) fn keep_apart(&mut self) {
-        for meeting in &self.problem.meetings {
+        for (meeting, rule) in &self.problem.meetings {
+            self.group(Group::Rule(*rule));
             let (a, b) = meeting.pieces;
             match meeting.level {
                 Level::Core => {}
@@ -18,6 +20,7 @@ impl Encoder<'_> {
                 Level::Switch => self.apart_by_host(a, b, |site, host| site.hosts[host].switch),
             }
         }
+        self.group(Group::Rule(Rule::Channel));
         for channel in &self.problem.together {
             for pair in channel.windows(2) {
                 for host in 0..self.problem.site.hosts.len() {

@@ -6,9 +6,10 @@
 //! ```
 //! Nobody else's place is decided here: what is left of caches takes them, whole cores for those that want whole cores.
 
+use model::plan::Rule;
 use model::system::Level;
 
-use super::{At, Count, Encoder, kind};
+use super::{At, Count, Encoder, Group, kind};
 use crate::pb::Lit;
 
 /// Bits of counts: more CPUs than a node can have.
@@ -17,13 +18,13 @@ const BITS: u32 = 13;
 impl Encoder<'_> {
     pub(super) fn keep_caches(&mut self) {
         for node in 0..self.problem.site.nodes.len() {
-            let meetings: Vec<(usize, usize)> = self
+            let meetings: Vec<(Rule, (usize, usize))> = self
                 .problem
                 .meetings
                 .iter()
-                .filter(|meeting| meeting.level == Level::Cache)
-                .map(|meeting| meeting.pieces)
-                .filter(|(a, b)| self.x[*a][node].is_some() && self.x[*b][node].is_some())
+                .filter(|(meeting, _)| meeting.level == Level::Cache)
+                .map(|(meeting, rule)| (*rule, meeting.pieces))
+                .filter(|(_, (a, b))| self.x[*a][node].is_some() && self.x[*b][node].is_some())
                 .collect();
             if !meetings.is_empty() && self.problem.site.nodes[node].caches.len() > 1 {
                 self.keep_caches_of(node, &meetings);
@@ -31,11 +32,12 @@ impl Encoder<'_> {
         }
     }
 
-    fn keep_caches_of(&mut self, node: usize, meetings: &[(usize, usize)]) {
+    fn keep_caches_of(&mut self, node: usize, meetings: &[(Rule, (usize, usize))]) {
+        self.group(Group::Caches);
         let problem = self.problem;
         let here = &problem.site.nodes[node];
         let is_shared = |piece: usize| problem.pieces[piece].share.is_some();
-        let mut wary: Vec<usize> = meetings.iter().flat_map(|(a, b)| [*a, *b]).collect();
+        let mut wary: Vec<usize> = meetings.iter().flat_map(|(_, (a, b))| [*a, *b]).collect();
         wary.sort_unstable();
         wary.dedup();
         let has_pool = wary.iter().any(|piece| is_shared(*piece));
@@ -55,7 +57,8 @@ impl Encoder<'_> {
         let spots = |piece: usize| {
             at.iter().find(|(of, _)| *of == (!is_shared(piece)).then_some(piece)).map(|of| &of.1)
         };
-        for (a, b) in meetings.iter().copied() {
+        for (rule, (a, b)) in meetings.iter().copied() {
+            self.group(Group::Rule(rule));
             let (Some(x_a), Some(x_b)) = (self.x[a][node], self.x[b][node]) else { continue };
             let (Some(at_a), Some(at_b)) = (spots(a).cloned(), spots(b).cloned()) else { continue };
             if is_shared(a) && is_shared(b) {

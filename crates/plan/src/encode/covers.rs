@@ -108,7 +108,7 @@ impl Encoder<'_> {
     /// Whether some node has room for all of them by the sums of its CPUs and of its memory, and they may meet.
     fn fit_together(&self, pieces: &[usize]) -> bool {
         let problem = self.problem;
-        let may_meet = problem.meetings.iter().all(|meeting| {
+        let may_meet = problem.meetings.keys().all(|meeting| {
             matches!(meeting.level, Level::Core | Level::Cache)
                 || !(pieces.contains(&meeting.pieces.0) && pieces.contains(&meeting.pieces.1))
         });

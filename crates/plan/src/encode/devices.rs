@@ -1,8 +1,9 @@
 //! Disks and cards: rules `disk`, `network`, `near`.
 
+use model::plan::Rule;
 use model::system::Device;
 
-use super::{At, Encoder, kind};
+use super::{At, Encoder, Group, kind};
 use crate::pb::Lit;
 use crate::site::Port;
 
@@ -20,9 +21,11 @@ impl Encoder<'_> {
             }
         }
         for host in 0..self.problem.site.hosts.len() {
+            self.group(Group::Rule(Rule::Disk));
             for disk in 0..self.problem.site.hosts[host].disks.len() {
                 self.hold_disk(host, disk);
             }
+            self.group(Group::Rule(Rule::Network));
             for card in 0..self.problem.site.hosts[host].cards.len() {
                 self.hold_card(host, card);
             }
@@ -44,6 +47,8 @@ impl Encoder<'_> {
                 all.push((host, 0, h));
                 continue;
             }
+            let lacking = if kind == kind::DISK { Rule::Disk } else { Rule::Network };
+            self.group(if count == 0 { Group::Rule(lacking) } else { Group::Given });
             let mut here = Vec::new();
             for device in 0..count {
                 let one = self.variable(At::Host(host), (kind, piece, device));
@@ -63,6 +68,7 @@ impl Encoder<'_> {
         if !problem.needs[problem.pieces[piece].partition].near.contains(&device) {
             return;
         }
+        self.group(Group::Rule(Rule::Near));
         let given = match device {
             Device::Disk => self.disks[piece].clone(),
             Device::Nic => self.cards[piece].clone(),
@@ -85,10 +91,10 @@ impl Encoder<'_> {
         self.at_most(takers.iter().map(|(piece, lit)| (problem.disk_rate(*piece), *lit)), port.rate);
         for (piece, lit) in &takers {
             let stall = problem.longest_stall(*piece);
-            if stall < port.stalls.1 {
+            if stall < port.longest_stall(true) {
                 self.clause([!*lit]);
             }
-            if stall < port.stalls.0 {
+            if stall < port.longest_stall(false) {
                 for (_, other) in takers.iter().filter(|(other, _)| other != piece) {
                     self.clause([!*lit, !*other]);
                 }

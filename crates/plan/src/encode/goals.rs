@@ -2,7 +2,7 @@
 
 use model::plan::Goal;
 
-use super::{At, Encoder, Held, kind};
+use super::{At, Encoder, Group, Held, kind};
 use crate::pb::{AtLeast, Derived, Lit, Objective};
 use crate::problem::Talk;
 
@@ -11,6 +11,7 @@ const PERCENT_BITS: u32 = 7;
 
 impl Encoder<'_> {
     pub(super) fn goals(&mut self) {
+        self.group(Group::Goals);
         self.hosts_hold_all();
         for goal in Goal::ALL {
             let terms = match goal {

@@ -22,6 +22,8 @@ mod talks;
 
 use std::collections::BTreeMap;
 
+use model::plan::Rule;
+
 use crate::pb::{AtLeast, Formula, Lit, Solver, Var};
 use crate::problem::Problem;
 use crate::search::State;
@@ -56,6 +58,19 @@ enum At {
     Host(usize),
 }
 
+/// What a constraint is there for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// What variables mean, and that replicas have as many nodes of one host as they must: whoever is put somewhere keeps it.
+    Given,
+    /// A rule.
+    Rule(Rule),
+    /// How CPUs are counted by cache, for rules that ask who has which.
+    Caches,
+    /// What goals are: always met, but for nodes that are used beyond all there is.
+    Goals,
+}
+
 /// A problem as a formula, and what its variables mean.
 #[derive(Debug)]
 pub struct Encoded {
@@ -71,6 +86,8 @@ pub struct Encoded {
     pub spares: Vec<Vec<(usize, Lit)>>,
     /// CPUs by cache, of those for whom it matters.
     pub counts: Vec<Count>,
+    /// What constraints are there for, by the first of each run of them.
+    pub groups: Vec<(usize, Group)>,
 }
 
 /// How many CPUs somebody has at a cache.
@@ -134,6 +151,8 @@ struct Encoder<'a> {
     apart: BTreeMap<(usize, usize), (Lit, Option<Lit>)>,
     /// Constraints by piece: on one host at least; and of each host: as many parts as it has.
     placing: Vec<(Option<usize>, Vec<usize>)>,
+    /// What constraints from this one on are there for.
+    groups: Vec<(usize, Group)>,
     /// Constraints that hold a node's CPUs, and in how many thousandths they count; and its memory.
     holding: Vec<(usize, Held)>,
 }
@@ -164,6 +183,7 @@ pub fn encode(problem: &Problem) -> Encoded {
         crosses: vec![None; problem.talks.len()],
         apart: BTreeMap::new(),
         placing: vec![(None, Vec::new()); pieces],
+        groups: vec![(0, Group::Given)],
         holding: Vec::new(),
     };
     (0..pieces).for_each(|piece| encoder.place(piece));
@@ -177,11 +197,20 @@ pub fn encode(problem: &Problem) -> Encoded {
     encoder.goals();
     encoder.symmetries();
     encoder.covers();
-    let Encoder { formula, x, disks, cards, spares, counts, .. } = encoder;
-    Encoded { formula, x, disks, cards, spares, counts }
+    let Encoder { formula, x, disks, cards, spares, counts, groups, .. } = encoder;
+    Encoded { formula, x, disks, cards, spares, counts, groups }
 }
 
 impl Encoder<'_> {
+    /// What constraints are there for from now on; returns what those before were.
+    fn group(&mut self, group: Group) -> Group {
+        let before = self.groups.last().map_or(Group::Given, |(_, before)| *before);
+        if group != before {
+            self.groups.push((self.formula.constraints.len(), group));
+        }
+        before
+    }
+
     fn variable(&mut self, at: At, role: Role) -> Lit {
         let lit = self.formula.variable();
         self.places.entry(at).or_default().insert(role, lit.var());

@@ -1,12 +1,16 @@
 //! CPUs and memory of each node: rules `cpus`, `pool`, `memory`.
 
-use super::{At, Encoder, Held, kind};
+use model::plan::Rule;
+
+use super::{At, Encoder, Group, Held, kind};
 use crate::pb::Lit;
 
 impl Encoder<'_> {
     pub(super) fn rooms(&mut self) {
         for node in 0..self.problem.site.nodes.len() {
+            self.group(Group::Rule(Rule::Cpus));
             self.cpus_of(node);
+            self.group(Group::Rule(Rule::Memory));
             self.memory_of(node);
         }
     }
@@ -39,6 +43,7 @@ impl Encoder<'_> {
         let terms = milli.collect();
         self.hold(node, terms, 1000 * here.cpus(), Some(Held::Cpus(1)));
         // The pool is what whole ones leave: as large as the largest who shares it.
+        self.group(Group::Rule(Rule::Pool));
         let whole: Vec<(i64, Lit)> =
             guests.iter().map(|(piece, x)| (problem.pieces[*piece].whole(here), *x)).collect();
         for (piece, x) in guests.iter().filter(|(piece, _)| problem.pieces[*piece].share.is_some()) {
@@ -92,6 +97,7 @@ impl Encoder<'_> {
             return Lit::new(*var);
         }
         let first = self.variable(At::Node(node), role);
+        let within = self.group(Group::Given);
         let host = self.problem.site.nodes[node].host;
         let before: Vec<Lit> = (self.problem.site.hosts[host].nodes.start..node)
             .filter_map(|other| self.x[piece][other])
@@ -99,6 +105,7 @@ impl Encoder<'_> {
         self.clause([!first, x]);
         before.iter().for_each(|other| self.clause([!first, !*other]));
         self.clause(before.into_iter().chain([!x, first]));
+        self.group(within);
         first
     }
 

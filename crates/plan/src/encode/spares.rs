@@ -5,15 +5,17 @@
 //!  takes[piece][dead host][node]   it is on that host and its spare is here: room for it on top of all who are here
 //! ```
 
+use model::plan::Rule;
 use model::system::Level;
 
-use super::{At, Encoder, kind};
+use super::{At, Encoder, Group, kind};
 use crate::pb::Lit;
 use crate::site::as_i64;
 
 impl Encoder<'_> {
     pub(super) fn spares(&mut self) {
         let problem = self.problem;
+        self.group(Group::Rule(Rule::Downtime));
         let detect = problem.site.detect_ms();
         let mut with_spare = Vec::new();
         for piece in 0..problem.pieces.len() {

@@ -5,7 +5,8 @@
 //!                                                            ─► the same set? a block more : the next group begins
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use super::{At, Encoder, Role};
 use crate::pb::{AtLeast, Symmetry, Var};
@@ -17,10 +18,13 @@ const MOST_CONSTRAINTS: usize = 400_000;
 type Spot = (usize, usize, Role);
 
 struct Known<'a> {
-    constraints: HashMap<AtLeast, u32>,
+    /// How often each is there.
+    counts: HashMap<Rc<AtLeast>, u32>,
+    /// The same, each with its place.
+    constraints: Vec<Rc<AtLeast>>,
     goals: &'a [crate::pb::Objective],
     /// Constraints by variable.
-    with: Vec<Vec<AtLeast>>,
+    with: Vec<Vec<usize>>,
 }
 
 impl Encoder<'_> {
@@ -98,17 +102,24 @@ impl Encoder<'_> {
 
 impl<'a> Known<'a> {
     fn new(constraints: &[AtLeast], goals: &'a [crate::pb::Objective], variables: u32) -> Self {
-        let mut known =
-            Self { constraints: HashMap::new(), goals, with: vec![Vec::new(); variables as usize] };
+        let mut known = Self {
+            counts: HashMap::new(),
+            constraints: Vec::new(),
+            goals,
+            with: vec![Vec::new(); variables as usize],
+        };
         constraints.iter().for_each(|constraint| known.add(constraint.clone()));
         known
     }
 
     fn add(&mut self, constraint: AtLeast) {
+        let place = self.constraints.len();
         for (_, lit) in &constraint.terms {
-            self.with[lit.var() as usize].push(constraint.clone());
+            self.with[lit.var() as usize].push(place);
         }
-        *self.constraints.entry(constraint).or_default() += 1;
+        let constraint = Rc::new(constraint);
+        self.constraints.push(Rc::clone(&constraint));
+        *self.counts.entry(constraint).or_default() += 1;
     }
 
     /// Whether exchanging the two changes no constraint and no goal.
@@ -135,9 +146,11 @@ impl<'a> Known<'a> {
         };
         let is_there = |constraint: &AtLeast| {
             let moved = AtLeast { terms: exchanged(&constraint.terms), least: constraint.least };
-            moved == *constraint || self.constraints.get(&moved) == self.constraints.get(constraint)
+            moved == *constraint || self.counts.get(&moved) == self.counts.get(constraint)
         };
-        to.keys().all(|var| self.with[*var as usize].iter().all(is_there))
+        let places: BTreeSet<usize> =
+            to.keys().flat_map(|var| self.with[*var as usize].iter().copied()).collect();
+        places.into_iter().all(|place| is_there(&self.constraints[place]))
             && self.goals.iter().all(|goal| exchanged(&goal.terms) == goal.terms)
     }
 }

@@ -1,6 +1,8 @@
 //! Who speaks with whom: rules `latency`, `uplink`, `link`, and what crosses hosts.
 
-use super::{At, Encoder, kind};
+use model::plan::Rule;
+
+use super::{At, Encoder, Group, kind};
 use crate::pb::Lit;
 use crate::problem::Talk;
 
@@ -8,12 +10,16 @@ impl Encoder<'_> {
     pub(super) fn talks(&mut self) {
         let talks = &self.problem.talks;
         for (number, talk) in talks.iter().enumerate() {
+            self.group(Group::Given);
             self.cross(number, talk);
+            self.group(Group::Rule(Rule::Latency));
             self.latency(talk);
         }
+        self.group(Group::Rule(Rule::Uplink));
         for host in 0..self.problem.site.hosts.len() {
             self.uplink(host);
         }
+        self.group(Group::Rule(Rule::Link));
         for link in 0..self.problem.site.links.len() {
             self.link(link);
         }

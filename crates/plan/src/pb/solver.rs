@@ -76,6 +76,8 @@ pub struct Solver {
     pub(super) heap: Heap,
     phase: Vec<bool>,
     model: Vec<bool>,
+    /// What was assumed the last time.
+    asked: Vec<Lit>,
     is_broken: bool,
     most_learned: usize,
     pub(super) conflicts: u64,
@@ -108,6 +110,7 @@ impl Solver {
             heap: Heap::default(),
             phase: Vec::new(),
             model: Vec::new(),
+            asked: Vec::new(),
             is_broken: false,
             most_learned: FIRST_FORGOTTEN,
             conflicts: 0,
@@ -174,12 +177,18 @@ impl Solver {
         self.model[lit.var() as usize] != lit.is_negative()
     }
 
+    /// Literals whose consequences were looked at so far: what it has worked, the same on every machine.
+    pub const fn work(&self) -> u64 {
+        self.propagations
+    }
+
     /// Conflicts so far.
     pub const fn conflicts(&self) -> u64 {
         self.conflicts
     }
 
-    pub(super) fn value(&self, lit: Lit) -> Option<bool> {
+    /// Whether it is true or false by what was assumed last; none where that is open.
+    pub fn value(&self, lit: Lit) -> Option<bool> {
         match self.values[lit.index()] {
             0 => None,
             value => Some(value > 0),
@@ -316,6 +325,41 @@ impl Solver {
     /// Looks for a solution in which `assumptions` are true. `is_over` is asked now and then; true ends it.
     pub fn solve(&mut self, assumptions: &[Lit], is_over: &dyn Fn() -> bool) -> Searched {
         self.back_to(0);
+        let found = self.search(assumptions, is_over);
+        self.back_to(0);
+        found
+    }
+
+    /// The same, for who asks again and again: what follows from the first assumptions stays, as many as are those of the time before
+    /// (Hickey and Bacchus, "Speeding up assumption-based SAT", 2019).
+    pub fn solve_again(&mut self, assumptions: &[Lit], is_over: &dyn Fn() -> bool) -> Searched {
+        self.keep(assumptions);
+        self.search(assumptions, is_over)
+    }
+
+    /// Whether nothing speaks against these assumptions at first sight; what follows from them says [`Self::value`].
+    pub fn follows(&mut self, assumptions: &[Lit]) -> bool {
+        self.keep(assumptions);
+        let mut is_met = !self.is_broken && self.propagate().is_none();
+        while let Some(&assumed) = assumptions.get(self.level() as usize).filter(|_| is_met) {
+            let value = self.value(assumed);
+            self.starts.push(self.trail.len());
+            if value.is_none() {
+                self.assign(assumed, Reason::Decision);
+            }
+            is_met = value != Some(false) && self.propagate().is_none();
+        }
+        self.back_to(if is_met { self.level() } else { 0 });
+        is_met
+    }
+
+    fn keep(&mut self, assumptions: &[Lit]) {
+        let same = self.asked.iter().zip(assumptions).take_while(|(was, is)| was == is).count();
+        self.back_to(same as u32);
+        self.asked = assumptions.to_vec();
+    }
+
+    fn search(&mut self, assumptions: &[Lit], is_over: &dyn Fn() -> bool) -> Searched {
         let (mut restarts, mut asked) = (0, self.propagations);
         let mut until = self.conflicts + RESTART;
         loop {
@@ -330,7 +374,6 @@ impl Solver {
                 self.conflicts += 1;
                 self.learn(conflict);
                 if self.conflicts.is_multiple_of(ASK_EVERY) && is_over() {
-                    self.back_to(0);
                     return Searched::Ended;
                 }
                 continue;
@@ -344,21 +387,16 @@ impl Solver {
             if self.propagations - asked > ASK_EVERY_PROPAGATIONS {
                 asked = self.propagations;
                 if is_over() {
-                    self.back_to(0);
                     return Searched::Ended;
                 }
             }
             match self.decide(assumptions) {
                 Some(Ok(())) => {}
-                Some(Err(())) => {
-                    self.back_to(0);
-                    return Searched::Fails;
-                }
+                Some(Err(())) => return Searched::Fails,
                 None => {
                     for var in 0..self.model.len() {
                         self.model[var] = self.values[2 * var] == 1;
                     }
-                    self.back_to(0);
                     return Searched::Holds;
                 }
             }

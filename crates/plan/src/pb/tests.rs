@@ -88,6 +88,56 @@ fn the_best_solution_is_that_of_trying_all() {
     assert!(found > 500 && held_up > 200, "{found} {held_up}");
 }
 
+#[test]
+fn who_asks_again_with_other_assumptions_is_told_what_trying_all_says() {
+    let (mut held, mut failed, mut at_sight) = (0, 0, 0);
+    for seed in 0..1500 {
+        let formula = random(seed);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut solver = Solver::new(&formula, Log::default());
+        let solutions: Vec<Vec<bool>> = (0..1u32 << formula.variables)
+            .map(|bits| (0..formula.variables).map(|var| bits >> var & 1 == 1).collect())
+            .filter(|values: &Vec<bool>| holds(&formula, values))
+            .collect();
+        let mut assumed: Vec<Lit> = Vec::new();
+        for _ in 0..30 {
+            assumed.truncate(random.random_range(0..=assumed.len()));
+            for _ in 0..random.random_range(0..4) {
+                let lit = Lit::new(random.random_range(0..formula.variables));
+                assumed.push(if random.random_bool(0.5) { lit } else { !lit });
+            }
+            let is_true = |values: &[bool], lit: &Lit| values[lit.var() as usize] != lit.is_negative();
+            let right: Vec<&Vec<bool>> =
+                solutions.iter().filter(|values| assumed.iter().all(|lit| is_true(values, lit))).collect();
+            if random.random_bool(0.5) {
+                if solver.follows(&assumed) {
+                    let lits = (0..formula.variables).map(Lit::new);
+                    for lit in lits.filter_map(|lit| Some(if solver.value(lit)? { lit } else { !lit })) {
+                        assert!(right.iter().all(|values| is_true(values, &lit)), "seed {seed}");
+                    }
+                } else {
+                    at_sight += 1;
+                    assert!(right.is_empty(), "seed {seed}");
+                }
+            }
+            match solver.solve_again(&assumed, &|| false) {
+                Searched::Holds => {
+                    held += 1;
+                    let found: Vec<bool> =
+                        (0..formula.variables).map(|var| solver.model(Lit::new(var))).collect();
+                    assert!(right.contains(&&found), "seed {seed}");
+                }
+                Searched::Fails => {
+                    failed += 1;
+                    assert!(right.is_empty(), "seed {seed}");
+                }
+                Searched::Ended => panic!("seed {seed}"),
+            }
+        }
+    }
+    assert!(held > 1000 && failed > 1000 && at_sight > 1000, "{held} {failed} {at_sight}");
+}
+
 /// Which vertices of a random graph are next to all of its edges, with the least weight.
 fn vertex_cover(vertices: u32, edges: usize) -> Formula {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

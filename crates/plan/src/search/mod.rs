@@ -21,7 +21,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::problem::Problem;
 
 pub use floor::floors;
-pub use state::State;
+pub use state::{Place, State};
 
 /// How often it begins anew until all are placed.
 const MOST_TRIES: usize = 200;

@@ -1,16 +1,30 @@
 //! Who is where, what is left of everything, and what a step would change.
 
+mod free;
+
 use std::collections::BTreeSet;
 
 use model::system::{Device, Level};
 
 use crate::problem::Problem;
+use crate::site::Port;
 
 /// What a plan is worth, by its goals: hosts, sockets spanned, traffic between hosts and between nodes, moves first.
 pub type Worth = (i64, i64, i64, i64, i64);
 
 /// No device has room.
 struct Full;
+
+/// Where a replica is, or is to be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Place {
+    /// Its nodes, ascending; none while it is nowhere.
+    pub nodes: Vec<usize>,
+    /// Its disk, of its host.
+    pub disk: Option<usize>,
+    /// Its card.
+    pub card: Option<usize>,
+}
 
 /// A plan in the making.
 #[derive(Debug, Clone)]
@@ -42,7 +56,7 @@ impl State {
     pub fn new(problem: &Problem) -> Self {
         let (pieces, nodes) = (problem.pieces.len(), problem.site.nodes.len());
         let mut foes = vec![Vec::new(); pieces];
-        for meeting in &problem.meetings {
+        for meeting in problem.meetings.keys() {
             let (a, b) = meeting.pieces;
             foes[a].push((meeting.level, b));
             foes[b].push((meeting.level, a));
@@ -91,12 +105,25 @@ impl State {
     /// Puts it there. It is nowhere, and has room there.
     pub fn put(&mut self, problem: &Problem, piece: usize, nodes: Vec<usize>) {
         let host = problem.site.nodes[nodes[0]].host;
-        self.disk[piece] = self.device(problem, piece, host, &nodes, Device::Disk).unwrap_or(None);
-        self.card[piece] = self.device(problem, piece, host, &nodes, Device::Nic).unwrap_or(None);
+        let disk = self.device(problem, piece, host, &nodes, Device::Disk).unwrap_or(None);
+        let card = self.device(problem, piece, host, &nodes, Device::Nic).unwrap_or(None);
+        self.put_at(problem, piece, Place { nodes, disk, card });
+    }
+
+    /// Puts it there with these devices. It is nowhere.
+    pub fn put_at(&mut self, problem: &Problem, piece: usize, place: Place) {
+        let Place { nodes, disk, card } = place;
+        let Some(host) = nodes.first().map(|node| problem.site.nodes[*node].host) else { return };
+        (self.disk[piece], self.card[piece]) = (disk, card);
         self.count(problem, piece, &nodes, 1);
         self.on_host[host] += 1;
         nodes.iter().for_each(|node| self.guests[*node].push(piece));
         self.nodes[piece] = nodes;
+    }
+
+    /// Where it is.
+    pub fn place(&self, piece: usize) -> Place {
+        Place { nodes: self.nodes[piece].clone(), disk: self.disk[piece], card: self.card[piece] }
     }
 
     /// Takes it away.
@@ -139,14 +166,23 @@ impl State {
 
     /// Whether it may be on these nodes of one host with all who are placed.
     fn may_be(&self, problem: &Problem, piece: usize, nodes: &[usize]) -> bool {
+        let host = problem.site.nodes[nodes[0]].host;
+        self.may_meet(problem, piece, nodes, Level::Cache)
+            && self.device(problem, piece, host, nodes, Device::Disk).is_ok()
+            && self.device(problem, piece, host, nodes, Device::Nic).is_ok()
+    }
+
+    /// The same but for its devices. For those who must have nothing of this level in common a node in common is too much; what
+    /// is below is not looked at.
+    fn may_meet(&self, problem: &Problem, piece: usize, nodes: &[usize], least: Level) -> bool {
         let site = &problem.site;
         let host = site.nodes[nodes[0]].host;
         let meets = |(level, other): &(Level, usize)| {
             let theirs = &self.nodes[*other];
             let Some(there) = theirs.first().map(|node| site.nodes[*node].host) else { return false };
             match level {
+                level if *level < least => false,
                 Level::Core => false,
-                // Caches are looked at by the exact search; here a node in common is too much.
                 Level::Cache | Level::Node => theirs.iter().any(|node| nodes.contains(node)),
                 Level::Socket => theirs
                     .iter()
@@ -161,8 +197,6 @@ impl State {
         is_together
             && !self.foes[piece].iter().any(meets)
             && self.talks[piece].iter().all(|talk| self.is_quick(problem, *talk, piece, nodes))
-            && self.device(problem, piece, host, nodes, Device::Disk).is_ok()
-            && self.device(problem, piece, host, nodes, Device::Nic).is_ok()
             && self.can_carry(problem, piece, host)
     }
 
@@ -171,7 +205,7 @@ impl State {
         let Some(most) = talk.latency else { return true };
         let other = if talk.pieces.0 == piece { talk.pieces.1 } else { talk.pieces.0 };
         let theirs = &self.nodes[other];
-        theirs.is_empty() || problem.site.way(theirs, nodes).latency <= most
+        theirs.is_empty() || problem.site.way(theirs, nodes).latency.high() <= most.unsigned_abs()
     }
 
     /// The device it would have: none wanted, one of those with room, or an error if there is none.
@@ -189,40 +223,50 @@ impl State {
             Device::Nic if needs(piece).network.is_some() => (&problem.site.hosts[host].cards, &self.card),
             _ => return Ok(None),
         };
-        let is_near = needs(piece).near.contains(&device);
-        let takers = |port: usize| {
+        let fits = |port: &usize| self.port_fits(problem, piece, nodes, device, (ports, taken, *port));
+        (0..ports.len()).find(fits).map(Some).ok_or(Full)
+    }
+
+    /// Whether one of the ports of its host has room for it, with what others have of them.
+    fn port_fits(
+        &self,
+        problem: &Problem,
+        piece: usize,
+        nodes: &[usize],
+        device: Device,
+        (ports, taken, port): (&[Port], &[Option<usize>], usize),
+    ) -> bool {
+        let needs = |piece: usize| &problem.needs[problem.pieces[piece].partition];
+        let host = nodes.first().map(|node| problem.site.nodes[*node].host);
+        let takers = || {
             (0..taken.len()).filter(move |other| {
-                *other != piece && taken[*other] == Some(port) && self.host(problem, *other) == Some(host)
+                *other != piece && taken[*other] == Some(port) && self.host(problem, *other) == host
             })
         };
-        (0..ports.len())
-            .find(|&port| {
-                let here = &ports[port];
-                if is_near && here.node.is_some_and(|node| !nodes.contains(&node)) {
-                    return false;
-                }
-                let rate = |piece: usize| match device {
-                    Device::Disk => problem.disk_rate(piece),
-                    Device::Nic => problem.network_rate(piece),
-                };
-                let sum: i64 = takers(port).map(rate).sum();
-                let fits = sum + rate(piece) <= here.rate;
-                fits && match device {
-                    Device::Nic => {
-                        let receives = |piece: usize| needs(piece).network.is_some_and(|need| need.receives);
-                        let count = takers(port).filter(|other| receives(*other)).count() as i64;
-                        !receives(piece) || count < here.receivers
-                    }
-                    Device::Disk => {
-                        let stall = |piece: usize| problem.longest_stall(piece);
-                        let is_alone = takers(port).next().is_none();
-                        let least = takers(port).map(stall).min().unwrap_or(i64::MAX).min(stall(piece));
-                        least >= if is_alone { here.stalls.1 } else { here.stalls.0 }
-                    }
-                }
-            })
-            .map(Some)
-            .ok_or(Full)
+        let Some(here) = ports.get(port) else { return false };
+        let is_near = needs(piece).near.contains(&device);
+        if is_near && here.node.is_some_and(|node| !nodes.contains(&node)) {
+            return false;
+        }
+        let rate = |piece: usize| match device {
+            Device::Disk => problem.disk_rate(piece),
+            Device::Nic => problem.network_rate(piece),
+        };
+        let sum: i64 = takers().map(rate).sum();
+        let fits = sum + rate(piece) <= here.rate;
+        fits && match device {
+            Device::Nic => {
+                let receives = |piece: usize| needs(piece).network.is_some_and(|need| need.receives);
+                let count = takers().filter(|other| receives(*other)).count() as i64;
+                !receives(piece) || count < here.receivers
+            }
+            Device::Disk => {
+                let stall = |piece: usize| problem.longest_stall(piece);
+                let is_alone = takers().next().is_none();
+                let least = takers().map(stall).min().unwrap_or(i64::MAX).min(stall(piece));
+                least >= here.longest_stall(is_alone)
+            }
+        }
     }
 
     /// Whether cards and links of its host still carry all, with it there.
@@ -258,12 +302,6 @@ impl State {
         };
         leaves.iter().enumerate().all(carries)
             && site.links.iter().zip(&over).all(|(link, over)| link.rate.is_none_or(|rate| *over <= rate))
-    }
-
-    /// Whether it could be there now, beside all others and beside itself where it is.
-    pub(crate) fn is_free_for(&self, problem: &Problem, piece: usize, nodes: &[usize]) -> bool {
-        let has_room = |(place, node): (usize, &usize)| self.has_room(problem, piece, *node, place == 0);
-        !nodes.is_empty() && nodes.iter().enumerate().all(has_room) && self.may_be(problem, piece, nodes)
     }
 
     /// All places where it may be; of several parts, the nodes with most room of each host and of each socket.
@@ -416,6 +454,14 @@ impl State {
         }
         // Each talk was seen from both ends.
         (sum.0, sum.1, sum.2, sum.3 / 2, sum.4 / 2)
+    }
+
+    /// What it is worth by all goals with this one elsewhere; it stays there.
+    pub fn worth_with(&mut self, problem: &Problem, piece: usize, nodes: &[usize]) -> [i64; 6] {
+        self.take(problem, piece);
+        self.put(problem, piece, nodes.to_vec());
+        let (moves, hosts, spanned, between_hosts, between_nodes) = self.worth(problem);
+        [moves, hosts, spanned, between_hosts, between_nodes, self.fullest(problem)]
     }
 
     /// Percent of the fullest node, rounded up.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use model::partition::NumberList;
-use model::plan::{Goal, GoalValue, PLAN_SCHEMA_VERSION, Placed, Plan, PlannedHost, Seat, Spare};
+use model::plan::{Goal, GoalValue, PLAN_SCHEMA_VERSION, Placed, Plan, PlannedHost, Rule, Seat, Spare};
 use model::system::{Cpu, KnownHost, Level, NodeShape, System};
 use units::Mebibytes;
 
@@ -26,6 +26,29 @@ struct Place {
     spare: Option<Spare>,
 }
 
+/// Which of the rules about CPUs are kept.
+#[derive(Clone, Copy)]
+struct Keep(&'static [Rule]);
+
+impl Keep {
+    const ALL: Self = Self(&[Rule::Pool, Rule::Core, Rule::Isolation, Rule::Apart]);
+
+    /// This rule, and those that it counts with.
+    fn for_rule(rule: Rule) -> Self {
+        Self(match rule {
+            Rule::Isolation => &[Rule::Pool, Rule::Core, Rule::Isolation],
+            Rule::Apart => &[Rule::Pool, Rule::Core, Rule::Apart],
+            Rule::Pool => &[Rule::Pool, Rule::Core],
+            Rule::Core => &[Rule::Core],
+            _ => &[],
+        })
+    }
+
+    fn has(self, rule: Rule) -> bool {
+        self.0.contains(&rule)
+    }
+}
+
 /// More plans than that are not tried.
 pub const MOST_PLANS: usize = 20_000;
 
@@ -42,6 +65,14 @@ fn subsets(count: usize, size: usize) -> Vec<Vec<usize>> {
         .map(|bits| (0..count).filter(|node| bits >> node & 1 == 1).collect::<Vec<usize>>())
         .filter(|nodes| nodes.len() == size)
         .collect()
+}
+
+/// Which of these it can have; where there are none and it is there all the same, none.
+fn choices(is_wanted: bool, names: Vec<&String>, anyhow: bool) -> Vec<Option<String>> {
+    if !is_wanted || anyhow && names.is_empty() {
+        return vec![None];
+    }
+    names.into_iter().cloned().map(Some).collect()
 }
 
 fn cores(node: &NodeShape) -> Vec<Vec<u32>> {
@@ -93,25 +124,20 @@ impl<'a> Brute<'a> {
             .unwrap_or(9)
     }
 
-    fn places(&self, piece: &Piece) -> Vec<Place> {
+    /// Places that have what it needs; or `anyhow` all, so that it can be said what is wrong with it there.
+    fn places(&self, piece: &Piece, anyhow: bool) -> Vec<Place> {
         let needs = &self.system.needs[&piece.of];
         let mut places = Vec::new();
         for (host, known) in self.hosts.iter().enumerate() {
             let shape = &known.shape;
-            let disks: Vec<Option<String>> = if needs.disk.is_some() {
-                shape.disks.iter().map(|disk| Some(disk.name.clone())).collect()
-            } else {
-                vec![None]
-            };
-            let nics: Vec<Option<String>> = if needs.network.is_some() {
-                shape.nics.iter().map(|nic| Some(nic.name.clone())).collect()
-            } else {
-                vec![None]
-            };
+            let disks = shape.disks.iter().map(|disk| &disk.name);
+            let disks = choices(needs.disk.is_some(), disks.collect(), anyhow);
+            let nics =
+                choices(needs.network.is_some(), shape.nics.iter().map(|nic| &nic.name).collect(), anyhow);
             for nodes in subsets(shape.nodes.len(), piece.parts as usize) {
                 for disk in &disks {
                     for nic in &nics {
-                        for spare in self.spares(piece, host) {
+                        for spare in self.spares(piece, host, anyhow) {
                             let (disk, nic) = (disk.clone(), nic.clone());
                             places.push(Place { host, nodes: nodes.clone(), disk, nic, spare });
                         }
@@ -122,7 +148,7 @@ impl<'a> Brute<'a> {
         places
     }
 
-    fn spares(&self, piece: &Piece, host: usize) -> Vec<Option<Spare>> {
+    fn spares(&self, piece: &Piece, host: usize, anyhow: bool) -> Vec<Option<Spare>> {
         let needs = &self.system.needs[&piece.of];
         let has_other = needs.replicas > 1 && matches!(needs.apart(), Level::Host | Level::Switch);
         if needs.max_downtime_ms.is_none() || has_other {
@@ -138,12 +164,12 @@ impl<'a> Brute<'a> {
             let nodes = subsets(self.hosts[other].shape.nodes.len(), piece.parts as usize);
             all.extend(nodes.into_iter().map(|nodes| Some(spare(other, nodes))));
         }
-        all
+        if all.is_empty() && anyhow { vec![None] } else { all }
     }
 
     /// What the best plan is worth: none where nothing is possible; an error where there is too much to try.
     pub fn best(&self, from: Option<&Plan>) -> Result<Option<[u64; 6]>, ()> {
-        let places: Vec<Vec<Place>> = self.pieces.iter().map(|piece| self.places(piece)).collect();
+        let places: Vec<Vec<Place>> = self.pieces.iter().map(|piece| self.places(piece, false)).collect();
         let plans: usize = places.iter().map(Vec::len).try_fold(1usize, usize::checked_mul).ok_or(())?;
         if plans > MOST_PLANS {
             return Err(());
@@ -158,7 +184,9 @@ impl<'a> Brute<'a> {
                     place
                 })
                 .collect();
-            let Some(plan) = self.plan(&chosen) else { continue };
+            let Some(plan) = self.plan(&chosen, |at, guests| self.cpus(Keep::ALL, at, guests)) else {
+                continue;
+            };
             if audit::broken_rules(self.system, self.hosts, &plan).is_empty() {
                 let worth = audit::goals(self.system, self.hosts, &plan, from);
                 best = Some(best.map_or(worth, |best| best.min(worth)));
@@ -167,14 +195,49 @@ impl<'a> Brute<'a> {
         Ok(best)
     }
 
-    fn plan(&self, chosen: &[&Place]) -> Option<Plan> {
+    /// All ways in which this one could be on these nodes of a host while all others stay on theirs.
+    pub fn elsewhere(
+        &self,
+        plan: &Plan,
+        name: &str,
+        host: &str,
+        nodes: &NumberList,
+    ) -> Option<Other<'_, 'a>> {
+        let of_piece = |piece: &Piece| -> Option<Vec<Place>> {
+            let placed = plan.partitions.iter().find(|placed| placed.name == piece.name)?;
+            let own = NumberList::of(placed.seats.iter().map(|seat| seat.node));
+            let (host, nodes) = if piece.name == name { (host, nodes) } else { (placed.host.as_str(), &own) };
+            let mut all = self.places(piece, true);
+            all.retain(|place| {
+                let shape = &self.hosts[place.host].shape;
+                let numbers = place.nodes.iter().map(|node| shape.nodes[*node].number);
+                self.hosts[place.host].name == host && NumberList::of(numbers) == *nodes
+            });
+            Some(all)
+        };
+        let places: Vec<Vec<Place>> = self.pieces.iter().map(of_piece).collect::<Option<_>>()?;
+        Some(Other { brute: self, places })
+    }
+
+    /// Any CPUs: the first ones of the node.
+    fn any_cpus(&self, (host, node): (usize, usize), guests: &[usize]) -> BTreeMap<usize, Vec<u32>> {
+        let all = self.hosts[host].shape.nodes[node].cpus.numbers();
+        let first = |piece: &usize| all.iter().copied().take(self.count(*piece)).collect();
+        guests.iter().map(|piece| (*piece, first(piece))).collect()
+    }
+
+    fn plan(
+        &self,
+        chosen: &[&Place],
+        cpus: impl Fn((usize, usize), &[usize]) -> Option<BTreeMap<usize, Vec<u32>>>,
+    ) -> Option<Plan> {
         let mut seats: Vec<Vec<Seat>> = vec![Vec::new(); chosen.len()];
         for host in 0..self.hosts.len() {
             for node in 0..self.hosts[host].shape.nodes.len() {
                 let is_here =
                     |piece: &usize| chosen[*piece].host == host && chosen[*piece].nodes.contains(&node);
                 let guests: Vec<usize> = (0..chosen.len()).filter(is_here).collect();
-                for (piece, cpus) in self.cpus(host, node, &guests)? {
+                for (piece, cpus) in cpus((host, node), &guests)? {
                     let entry = &self.system.set.partitions[&self.pieces[piece].of];
                     let memory = entry.memory_mib.get().div_ceil(u64::from(self.pieces[piece].parts));
                     seats[piece].push(Seat {
@@ -195,6 +258,7 @@ impl<'a> Brute<'a> {
                 disk: place.disk.clone(),
                 nic: place.nic.clone(),
                 spare: place.spare.clone(),
+                elsewhere: None,
             });
         let hosts = self.hosts.iter().zip(&self.reserved).map(|(host, reserved)| PlannedHost {
             name: host.name.clone(),
@@ -217,14 +281,19 @@ impl<'a> Brute<'a> {
     }
 
     /// CPUs of a node for these: the first of all ways that keeps the rules of cores, caches and the pool.
-    fn cpus(&self, host: usize, node: usize, guests: &[usize]) -> Option<BTreeMap<usize, Vec<u32>>> {
+    fn cpus(
+        &self,
+        keep: Keep,
+        (host, node): (usize, usize),
+        guests: &[usize],
+    ) -> Option<BTreeMap<usize, Vec<u32>>> {
         let shape = &self.hosts[host].shape.nodes[node];
         let free: Vec<u32> =
             shape.cpus.numbers().iter().copied().filter(|cpu| !self.reserved[host].contains(cpu)).collect();
         let is_shared = |piece: &&usize| self.system.needs[&self.pieces[**piece].of].cpu == Cpu::Shared;
         let whole: Vec<usize> = guests.iter().filter(|piece| !is_shared(piece)).copied().collect();
         let shared: Vec<usize> = guests.iter().filter(is_shared).copied().collect();
-        self.choose(shape, &whole, &shared, &free, &mut BTreeMap::new())
+        self.choose(keep, shape, &whole, &shared, &free, &mut BTreeMap::new())
     }
 
     fn count(&self, piece: usize) -> usize {
@@ -234,6 +303,7 @@ impl<'a> Brute<'a> {
 
     fn choose(
         &self,
+        keep: Keep,
         shape: &NodeShape,
         whole: &[usize],
         shared: &[usize],
@@ -241,13 +311,13 @@ impl<'a> Brute<'a> {
         taken: &mut BTreeMap<usize, Vec<u32>>,
     ) -> Option<BTreeMap<usize, Vec<u32>>> {
         let Some((&piece, rest)) = whole.split_first() else {
-            return self.with_pool(shape, shared, free, taken);
+            return self.with_pool(keep, shape, shared, free, taken);
         };
         for of in subsets(free.len(), self.count(piece)) {
             let cpus: Vec<u32> = of.iter().map(|place| free[*place]).collect();
             let left: Vec<u32> = free.iter().copied().filter(|cpu| !cpus.contains(cpu)).collect();
             taken.insert(piece, cpus);
-            if let Some(found) = self.choose(shape, rest, shared, &left, taken) {
+            if let Some(found) = self.choose(keep, shape, rest, shared, &left, taken) {
                 return Some(found);
             }
             taken.remove(&piece);
@@ -257,6 +327,7 @@ impl<'a> Brute<'a> {
 
     fn with_pool(
         &self,
+        keep: Keep,
         shape: &NodeShape,
         shared: &[usize],
         free: &[u32],
@@ -264,6 +335,8 @@ impl<'a> Brute<'a> {
     ) -> Option<BTreeMap<usize, Vec<u32>>> {
         let pools: Vec<Vec<usize>> = if shared.is_empty() {
             vec![Vec::new()]
+        } else if !keep.has(Rule::Pool) {
+            vec![(0..free.len()).collect()]
         } else {
             (1..=free.len()).flat_map(|size| subsets(free.len(), size)).collect()
         };
@@ -277,17 +350,17 @@ impl<'a> Brute<'a> {
                     self.count(*piece) * needs.share_percent.unwrap_or(100) as usize
                 })
                 .sum();
-            let is_enough =
-                sum <= 100 * cpus.len() && shared.iter().all(|piece| self.count(*piece) <= cpus.len());
+            let is_enough = !keep.has(Rule::Pool)
+                || sum <= 100 * cpus.len() && shared.iter().all(|piece| self.count(*piece) <= cpus.len());
             shared.iter().for_each(|piece| drop(all.insert(*piece, cpus.clone())));
-            if is_enough && self.keeps_caches(shape, &all) {
+            if is_enough && self.keeps_caches(keep, shape, &all) {
                 return Some(all);
             }
         }
         None
     }
 
-    fn keeps_caches(&self, shape: &NodeShape, all: &BTreeMap<usize, Vec<u32>>) -> bool {
+    fn keeps_caches(&self, keep: Keep, shape: &NodeShape, all: &BTreeMap<usize, Vec<u32>>) -> bool {
         let touched = |cpus: &Vec<u32>, groups: &[Vec<u32>]| -> Vec<usize> {
             (0..groups.len()).filter(|group| cpus.iter().any(|cpu| groups[*group].contains(cpu))).collect()
         };
@@ -308,10 +381,71 @@ impl<'a> Brute<'a> {
                 let is_meant =
                     needs.isolated_from.is_empty() || needs.isolated_from.contains(&self.pieces[*b].of);
                 let is_apart = self.pieces[*a].of == self.pieces[*b].of && needs.apart() == Level::Cache;
-                let keeps_core = needs.isolation != Some(Level::Core) || !meet(&cores);
-                let wants = (needs.isolation == Some(Level::Cache) && is_meant) || is_apart;
+                let keeps_core =
+                    !keep.has(Rule::Core) || needs.isolation != Some(Level::Core) || !meet(&cores);
+                let wants = (keep.has(Rule::Isolation) && needs.isolation == Some(Level::Cache) && is_meant)
+                    || keep.has(Rule::Apart) && is_apart;
                 keeps_core && (!wants || !meet(&caches))
-            }) && (needs.isolation != Some(Level::Core) || own.len() == cpus.len().div_ceil(threads))
+            }) && (!keep.has(Rule::Core)
+                || needs.isolation != Some(Level::Core)
+                || own.len() == cpus.len().div_ceil(threads))
+        })
+    }
+}
+
+/// One replica elsewhere, all others on their nodes; which disk, card and spare each has is open.
+pub struct Other<'b, 'a> {
+    brute: &'b Brute<'a>,
+    places: Vec<Vec<Place>>,
+}
+
+impl Other<'_, '_> {
+    /// In how many ways.
+    pub fn ways(&self) -> usize {
+        self.places.iter().map(Vec::len).product()
+    }
+
+    fn all(&self) -> impl Iterator<Item = Vec<&Place>> {
+        (0..self.ways()).map(|mut number| {
+            let one = |of: &'_ Vec<Place>| {
+                let at = number % of.len();
+                number /= of.len();
+                at
+            };
+            let at: Vec<usize> = self.places.iter().map(one).collect();
+            self.places.iter().zip(at).map(|(of, at)| &of[at]).collect()
+        })
+    }
+
+    /// What it is worth in the first way that keeps all rules; none where there is no such way.
+    pub fn worth(&self, from: Option<&Plan>) -> Option<[u64; 6]> {
+        let Brute { system, hosts, .. } = self.brute;
+        let plans = self.all().filter_map(|chosen| {
+            self.brute.plan(&chosen, |at, guests| self.brute.cpus(Keep::ALL, at, guests))
+        });
+        let mut right = plans.filter(|plan| audit::broken_rules(system, hosts, plan).is_empty());
+        right.next().map(|plan| audit::goals(system, hosts, &plan, from))
+    }
+
+    /// Whether this rule, whatever becomes of the others, is kept in any of the ways.
+    pub fn can_keep(&self, rule: Rule) -> bool {
+        let Brute { system, hosts, .. } = self.brute;
+        let keeps = |plan: &Plan| audit::broken_rules(system, hosts, plan).iter().all(|one| one.rule != rule);
+        let with = |chosen: &[&Place], keep: Keep| {
+            self.brute.plan(chosen, |at, guests| self.brute.cpus(keep, at, guests))
+        };
+        self.all().any(|chosen| {
+            let keep = Keep::for_rule(rule);
+            let anyhow = || self.brute.plan(&chosen, |at, guests| Some(self.brute.any_cpus(at, guests)));
+            match rule {
+                Rule::Cpus | Rule::Pool | Rule::Core => with(&chosen, keep).is_some(),
+                Rule::Isolation | Rule::Apart => {
+                    let is_room = with(&chosen, Keep::for_rule(Rule::Pool)).is_some();
+                    let found = if is_room { with(&chosen, keep) } else { anyhow() };
+                    found.is_some_and(|plan| keeps(&plan))
+                }
+                _ => anyhow().is_some_and(|plan| keeps(&plan)),
+            }
         })
     }
 }

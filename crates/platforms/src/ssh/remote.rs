@@ -181,7 +181,7 @@ impl Platform for Ssh {
 }
 
 /// An absolute path that means the same to every shell.
-fn is_plain_path(path: &str) -> bool {
+pub(super) fn is_plain_path(path: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-');
     path.starts_with('/')
         && path.len() <= 1024
@@ -213,6 +213,15 @@ fn binary(exe: &Path) -> Result<File, Reason> {
         .map_err(|error| format!("cannot open this program's binary {}: {error}", exe.display()).into())
 }
 
+/// The first destination, which means the same to every shell and is no option of ssh.
+pub(super) fn one_destination(ssh: &SshSpec) -> Result<&str, Reason> {
+    let destination = ssh.destinations.first().ok_or("no machine is named")?;
+    if is_ssh_destination(destination) {
+        return Ok(destination);
+    }
+    Err(format!("\"{}\" is no SSH destination: wanted [user@]host", harmless(destination.as_bytes())).into())
+}
+
 /// Runs this program on a machine, with these words behind its name, and returns what it prints, at most `most` bytes. All over one
 /// connection, and the machine's shell removes what was copied, however that ends.
 ///
@@ -225,10 +234,10 @@ pub fn run_there(
     most: u64,
     cancel: &Cancel,
 ) -> Result<String, Reason> {
-    let destination = ssh.destinations.first().ok_or("no machine is named")?;
+    let destination = one_destination(ssh)?;
     let is_plain = |word: &&str| word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    if !is_ssh_destination(destination) || !words.iter().all(is_plain) {
-        return Err(format!("\"{destination}\" is no SSH destination: wanted [user@]host").into());
+    if !words.iter().all(is_plain) {
+        return Err(format!("{destination}: words are letters, digits and -").into());
     }
     let parent = parent_of(ssh)?;
     // Checked: nothing in it means anything to a shell.

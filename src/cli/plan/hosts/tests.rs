@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use model::partition::set::SetErrors;
+use model::system::Interval;
 
 const PART: &str = "[partition.a]\nprogram = [\"/bin/true\"]\n";
 const NODES: &str = "[[node]]\nnumber = 0\ncpus = \"0-3\"\nmemory_mib = 4096\n[[node]]\nnumber = 1\ncpus = \"4-7\"\nmemory_mib = 4096\n";
@@ -38,8 +39,8 @@ fn a_file_is_found_from_the_systems_folder_and_what_the_system_says_goes_first()
     assert_eq!(known.iter().map(|host| host.name.as_str()).collect::<Vec<_>>(), ["rack-1", "rack-2"]);
     let host = &known[1];
     assert_eq!((host.reserve_cpus, host.shape.nodes.len()), (1, 2));
-    assert_eq!(host.shape.facts.channel_us.map(units::Micros::get), Some(8));
-    assert_eq!(host.shape.facts.network_us.map(units::Micros::get), Some(90));
+    assert_eq!(host.shape.facts.channel_us.map(|us| us.high().get()), Some(8));
+    assert_eq!(host.shape.facts.network_us.map(|us| us.high().get()), Some(90));
     let cards: Vec<_> =
         host.shape.nics.iter().map(|card| (card.name.as_str(), card.node, card.bytes_per_s.get())).collect();
     assert_eq!(cards, [("eth1", None, 7), ("eth0", Some(1), 500)]);
@@ -115,9 +116,12 @@ fn the_pages_examples_are_hosts() {
     let known = known_hosts(&system, folder.path(), &asking, &mut Vec::new()).unwrap();
     let names: Vec<&str> = known.iter().map(|host| host.name.as_str()).collect();
     assert_eq!(names, ["a", "old", "rack-1", "rack-2", "rack-3"]);
-    assert_eq!(known[0].shape.disks[0].bytes_per_s.get(), 150_000_000);
+    assert_eq!(known[0].shape.disks[0].bytes_per_s.low().get(), 150_000_000);
     assert_eq!(known[1].shape.nodes[0].caches.len(), 2);
     let facts = &known[3].shape.facts;
-    assert_eq!((facts.detect_ms, facts.wakeup.len()), (Some(units::Millis::from_millis(2000)), 2));
+    assert_eq!(
+        (facts.detect_ms, facts.wakeup.len()),
+        (Some(Interval::One(units::Millis::from_millis(2000))), 2)
+    );
     assert_eq!(known[3].switch, "left");
 }

@@ -324,7 +324,8 @@ fn latency() {
     let (mut case, mut plan) = asked(600, "[[link]]\nbetween = [\"a\", \"b\"]\n");
     to_b(&mut plan);
     for (host, slow, is_met) in [(0, 600, true), (1, 601, false)] {
-        case.hosts[host].shape.facts.network_us = Some(units::Micros::from_micros(slow));
+        case.hosts[host].shape.facts.network_us =
+            Some(model::system::Interval::One(units::Micros::from_micros(slow)));
         assert_eq!(case.broken(&plan).is_empty(), is_met);
     }
 }

@@ -295,7 +295,8 @@ fn downtime() {
     );
     // 20 s of start, and 2 s until it is noticed, by the slowest of all.
     let mut slower = one_web("", "max_downtime_ms = 22000");
-    slower.hosts[0].shape.facts.detect_ms = Some(units::Millis::from_millis(2001));
+    slower.hosts[0].shape.facts.detect_ms =
+        Some(model::system::Interval::One(units::Millis::from_millis(2001)));
     is_told(
         &[slower.broken(&plan)[0].to_string()],
         "it may be away for 22000 ms, and its spare on b is up after 22001 ms",

@@ -176,7 +176,7 @@ fn devices(here: &[Sitter<'_>], host: &KnownHost) -> Vec<Shape> {
     let mut shapes = Vec::new();
     for disk in &host.shape.disks {
         // Four fifths are given away, as the rule `disk` says.
-        let given = disk.bytes_per_s.get() / 5 * 4;
+        let given = disk.bytes_per_s.low().get() / 5 * 4;
         let of = |sitter: &Sitter<'_>| {
             let need = sitter.needs.and_then(|needs| needs.disk.as_ref());
             need.filter(|_| sitter.placed.disk.as_ref() == Some(&disk.name))

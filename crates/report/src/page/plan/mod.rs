@@ -3,7 +3,7 @@
 //! ```text
 //!  System, KnownHosts, Plan ─► Book: who sits where, each with a number and a hue
 //!                               └► summary · hosts (host ─► node ─► shapes: drawings)
-//!                                  · traffic · tables: partitions, talks, needs, failures, notes
+//!                                  · traffic · tables: partitions, why there, talks, needs, failures, notes
 //! ```
 
 mod host;
@@ -20,7 +20,7 @@ use model::partition::set::PartitionEntry;
 use model::plan::{Placed, Plan};
 use model::system::{Cpu, KnownHost, Level, Needs, System};
 
-use super::super::plan::{count, goal_number, goal_words, is_proven, proof};
+use super::super::plan::{count, goal_number, goal_words, holding, is_proven, proof, short_needs};
 use super::document::{Section, page};
 use super::parts::{bounded, fold, plain_table, scrolling};
 
@@ -35,6 +35,7 @@ pub fn html(system: &System, hosts: &[KnownHost], plan: &Plan) -> String {
     let sections = [
         Section::open("summary", "Summary", Some(summary(&book))),
         Section::open("hosts", "Who sits where", Some(host_section(&book))),
+        Section::open("why", "Why there", tables::why(plan)),
         Section::open("talks", "Who speaks with whom", tables::talks(&book)),
         Section::open("needs", "What needs are predicted to get", tables::predictions(plan)),
         Section::open("failures", "What a failure takes", tables::failures(plan)),
@@ -162,14 +163,16 @@ fn header(book: &Book<'_>) -> Markup {
 fn summary(book: &Book<'_>) -> Markup {
     let plan = book.plan;
     let is_best = plan.goals.iter().all(is_proven);
+    let lacking = short_needs(plan);
+    let is_good = is_best && lacking == 0;
     let rows: Vec<Vec<String>> = plan
         .goals
         .iter()
         .map(|goal| vec![goal_words(goal.goal).to_owned(), goal_number(goal.goal, goal.value), proof(goal)])
         .collect();
     html! {
-        div.banner.free[is_best].costly[!is_best] role="note" {
-            strong { "All needs hold." } " "
+        div.banner.free[is_good].costly[!is_good] role="note" {
+            strong { (holding(lacking)) "." } " "
             @if is_best { "No plan is better: that is proven, goal by goal." }
             @else { "Whether a better plan exists is not known for every goal." }
         }

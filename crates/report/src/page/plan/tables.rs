@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 use maud::{Markup, html};
 
 use model::partition::NumberList;
-use model::plan::{PartFailure, Plan, Predicted};
+use model::plan::{PartFailure, Plan};
 
-use super::super::super::plan::{count, hosts_of, margin, need_number, rate, survivor_words, within_words};
+use super::super::super::plan::{
+    between, closest_first, cost_words, count, elsewhere_of, hosts_of, left, left_words, need_number,
+    own_place, place_words, rate, refused_words, survivor_words, within_words,
+};
 use super::super::parts::{bounded, fold, plain_table, scrolling};
 use super::{Book, host, short, traffic};
 
@@ -73,6 +76,44 @@ pub(super) fn partitions(book: &Book<'_>) -> Markup {
     }
 }
 
+/// Where else each could be: the best of these places, what it would cost, and which rules are against the rest.
+pub(super) fn why(plan: &Plan) -> Option<Markup> {
+    let (some, none) = elsewhere_of(plan);
+    some.first()?;
+    let head = ["Partition", "Is on", "Next best place", "That would cost", "Not possible"];
+    let rows = some.iter().map(|(placed, elsewhere)| {
+        let best = elsewhere.best.as_ref();
+        let next = match best {
+            Some(best) => place_words(&best.host, &best.nodes),
+            None if elsewhere.not_known == 0 => "nowhere".to_owned(),
+            None => "not known".to_owned(),
+        };
+        let refused = Some(refused_words(elsewhere)).filter(|words| !words.is_empty());
+        vec![
+            short(&placed.name),
+            unbroken(&own_place(placed)),
+            unbroken(&next),
+            best.map_or_else(String::new, |best| cost_words(plan, best)),
+            refused.into_iter().chain(left_words(elsewhere)).collect::<Vec<_>>().join("; "),
+        ]
+    });
+    Some(html! {
+        p.soft {
+            "All others stay on their nodes; their disks, cards, CPUs and spares may be others then. In brackets: rules that refuse a "
+            "place, each by itself."
+        }
+        (table("Why there", &head, rows.collect()))
+        @if !none.is_empty() {
+            p.soft { "For " (count(none.len(), "partition")) " there is only one place." }
+        }
+    })
+}
+
+/// Stays in one line.
+fn unbroken(words: &str) -> String {
+    words.replace(' ', "\u{a0}")
+}
+
 /// Who speaks with whom, the farthest first.
 pub(super) fn talks(book: &Book<'_>) -> Option<Markup> {
     let plan = book.plan;
@@ -96,12 +137,6 @@ pub(super) fn talks(book: &Book<'_>) -> Option<Markup> {
     })
 }
 
-fn closest_first(plan: &Plan) -> Vec<&Predicted> {
-    let mut all: Vec<&Predicted> = plan.predictions.iter().collect();
-    all.sort_by(|a, b| margin(a).total_cmp(&margin(b)));
-    all
-}
-
 /// What each need is predicted to get, the closest first.
 pub(super) fn predictions(plan: &Plan) -> Option<Markup> {
     if plan.predictions.is_empty() {
@@ -110,9 +145,9 @@ pub(super) fn predictions(plan: &Plan) -> Option<Markup> {
     let rows = closest_first(plan).into_iter().map(|one| {
         vec![
             format!("{} {}", short(&one.name), short(&one.need)),
-            need_number(one.unit, one.predicted),
-            need_number(one.unit, one.wanted),
-            format!("{:.0} %", margin(one)),
+            between(one),
+            one.wanted.map_or_else(String::new, |wanted| need_number(one.unit, wanted)),
+            left(one),
             if one.is_assumed { "assumed".to_owned() } else { "measured".to_owned() },
         ]
     });
@@ -129,8 +164,8 @@ pub(super) fn closest(plan: &Plan) -> Option<String> {
         "The closest need is {} of {}: {} predicted, {} wanted{}.",
         short(&first.need),
         short(&first.name),
-        need_number(first.unit, first.predicted),
-        need_number(first.unit, first.wanted),
+        between(first),
+        need_number(first.unit, first.wanted?),
         if first.is_assumed { ", from figures that were assumed" } else { "" }
     ))
 }

@@ -1,0 +1,258 @@
+//! An errand on a machine where this program has been put to stay: both ends.
+//!
+//! ```text
+//!  here   ssh DEST exec PROGRAM errand ◄── its length, what is to be done, then a byte every two seconds
+//!           lines as they come ◄── stderr      stdout, bounded ─► when it has ended, with its exit code
+//!  there  what is to be done is read whole ─► done, while somebody listens for bytes
+//!           the end of them, or half a minute of silence ─► it is not wanted any more: what was begun is undone
+//! ```
+//! Silence counts because a machine behind a cut cable would learn of it after hours, if at all.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{ChildStdin, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::client::{OWN_FAILURE, command};
+use super::remote::{is_plain_path, one_destination};
+use crate::Cancel;
+use crate::spawn::{Bond, spawn};
+use model::experiment::SshSpec;
+use units::Reason;
+
+/// Who is far knows that it is wanted by a byte this often …
+const BEAT: Duration = Duration::from_secs(2);
+/// … and is not wanted any more after this long without one, in milliseconds.
+const SILENCE_MS: u16 = 30_000;
+/// How often it is looked whether it is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Bytes of a line that are heard; what is longer comes as several.
+const LONGEST_LINE: usize = 16 << 10;
+/// Most bytes of what it prints that are kept.
+const MOST_OUTPUT: u64 = 64 << 20;
+
+/// The hidden verb that does errands.
+pub const VERB: &str = "errand";
+
+/// How an errand ended.
+#[derive(Debug)]
+pub struct Done {
+    /// Its exit code.
+    pub code: i32,
+    /// What it printed. The machine is not trusted: it may be anything.
+    pub output: String,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum FarError {
+    /// It was not begun.
+    #[error("{0}")]
+    NotBegun(Reason),
+    /// The connection was lost: what is there now is not known.
+    #[error("{0}")]
+    Lost(Reason),
+}
+
+/// Whether the answer of a machine that nobody trusts can be the path of a program there.
+pub fn is_program(path: &str) -> bool {
+    is_plain_path(path)
+}
+
+/// Has `program`, which `settle` has put there, do what `asked` says, and tells the lines of its stderr as they come. Cancelled, it
+/// is told to undo what it has begun, and waited for.
+///
+/// # Errors
+/// It cannot be begun, or the connection is lost.
+pub fn run_settled(
+    ssh: &SshSpec,
+    program: &str,
+    asked: &[u8],
+    hear: &mut dyn FnMut(&str),
+    cancel: &Cancel,
+) -> Result<Done, FarError> {
+    let not_begun = |why: String| FarError::NotBegun(why.into());
+    let destination = one_destination(ssh).map_err(FarError::NotBegun)?;
+    if !is_program(program) {
+        return Err(not_begun(format!(
+            "{destination}: the cache folder there may only have letters, digits and / . _ - in its path (BULKHEAD_CACHE names another)"
+        )));
+    }
+    // Checked: nothing in it means anything to a shell.
+    let mut command = command(ssh, destination, &format!("exec {program} {VERB}"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(command, Bond::DiesWithUs, None)
+        .map_err(|error| not_begun(format!("cannot start ssh: {error}")))?;
+    let (Some(stdin), Some(stdout), Some(stderr)) =
+        (child.stdin.take(), child.stdout.take(), child.stderr.take())
+    else {
+        return Err(not_begun("ssh has no streams".to_owned()));
+    };
+    let over = AtomicBool::new(false);
+    let (status, output) = thread::scope(|scope| {
+        scope.spawn(|| beat(stdin, asked, &over, cancel));
+        let printed = scope.spawn(|| kept(stdout));
+        lines(stderr, hear);
+        let status = child.wait();
+        over.store(true, Ordering::SeqCst);
+        (status, printed.join().unwrap_or_default())
+    });
+    match status.map(|status| status.code()) {
+        Ok(Some(OWN_FAILURE) | None) => {
+            Err(FarError::Lost(format!("{destination}: the connection was lost").into()))
+        }
+        Ok(Some(code)) => Ok(Done { code, output }),
+        Err(error) => Err(FarError::Lost(format!("{destination}: ssh cannot be waited for: {error}").into())),
+    }
+}
+
+/// Says what is to be done, then that it is still wanted; the stream ends when it is not.
+fn beat(mut stdin: ChildStdin, asked: &[u8], over: &AtomicBool, cancel: &Cancel) {
+    let length = (asked.len() as u64).to_le_bytes();
+    if stdin.write_all(&length).and_then(|()| stdin.write_all(asked)).and_then(|()| stdin.flush()).is_err() {
+        return;
+    }
+    let mut last = Instant::now();
+    while !over.load(Ordering::SeqCst) && !cancel.is_cancelled() {
+        if last.elapsed() >= BEAT {
+            // Nobody who listens: the exit code says why.
+            if stdin.write_all(b".").and_then(|()| stdin.flush()).is_err() {
+                return;
+            }
+            last = Instant::now();
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// What is printed, as far as it is kept; the rest is read, so that nobody waits.
+fn kept(mut from: impl Read) -> String {
+    let mut bytes = Vec::new();
+    let _ = from.by_ref().take(MOST_OUTPUT).read_to_end(&mut bytes);
+    let _ = io::copy(&mut from, &mut io::sink());
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Tells lines until there are no more.
+fn lines(from: impl Read, hear: &mut dyn FnMut(&str)) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match from.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => hear(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n'])),
+        }
+    }
+}
+
+/// What is to be done, at most `most` bytes; read from the stream that says so.
+///
+/// # Errors
+/// It ends early, or says more than that.
+pub fn read_asked(from: &mut dyn Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut length = [0; 8];
+    from.read_exact(&mut length)?;
+    let length = u64::from_le_bytes(length);
+    if length > most {
+        return Err(io::Error::other(format!("an errand of {length} bytes, at most {most} are taken")));
+    }
+    let mut asked = Vec::new();
+    from.take(length).read_to_end(&mut asked)?;
+    if asked.len() as u64 == length { Ok(asked) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Listens, in a thread of its own, and cancels when nobody wants it any more.
+///
+/// # Errors
+/// No thread can be had.
+pub fn cancel_when_unwanted(beats: OwnedFd, cancel: &Cancel) -> io::Result<()> {
+    let cancel = cancel.clone();
+    thread::Builder::new().name("beats".to_owned()).spawn(move || {
+        listen(&beats, SILENCE_MS);
+        cancel.cancel();
+    })?;
+    Ok(())
+}
+
+/// Returns when the stream ends or is silent for so long.
+fn listen(beats: &OwnedFd, silence_ms: u16) {
+    let Ok(copy) = beats.try_clone() else { return };
+    let mut stream = File::from(copy);
+    let mut bytes = [0; 64];
+    loop {
+        let mut waits = [PollFd::new(beats.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut waits, PollTimeout::from(silence_ms)) {
+            Err(nix::errno::Errno::EINTR) => continue,
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+        match stream.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+            Ok(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errand_is_read_whole_or_not_at_all() {
+        let sent = |length: u64, text: &[u8]| [&length.to_le_bytes()[..], text].concat();
+        let read = |bytes: Vec<u8>| read_asked(&mut bytes.as_slice(), 10);
+        assert_eq!(read(sent(3, b"abc...")).unwrap(), b"abc");
+        assert!(read(sent(4, b"abc")).is_err(), "it ended early");
+        assert!(read(sent(u64::MAX, b"abc")).unwrap_err().to_string().contains("at most 10"));
+        assert!(read(b"abc".to_vec()).is_err());
+    }
+
+    #[test]
+    fn bytes_say_that_it_is_wanted_and_their_end_or_silence_that_it_is_not() {
+        let (read, mut write) = io::pipe().unwrap();
+        let cancel = Cancel::new();
+        cancel_when_unwanted(read.into(), &cancel).unwrap();
+        write.write_all(b"..").unwrap();
+        thread::sleep(Duration::from_millis(50));
+        assert!(!cancel.is_cancelled());
+        drop(write);
+        let until = Instant::now() + Duration::from_secs(20);
+        while !cancel.is_cancelled() {
+            assert!(Instant::now() < until, "the end was not heard");
+            thread::sleep(LOOK_EVERY);
+        }
+        // Somebody who is there and says nothing: this returns.
+        let (read, _write) = io::pipe().unwrap();
+        listen(&read.into(), 30);
+    }
+
+    #[test]
+    fn lines_come_bounded_and_a_path_with_words_for_a_shell_is_none() {
+        let mut heard = Vec::new();
+        let long = vec![b'x'; LONGEST_LINE + 1];
+        lines(&[b"one\r\n\xff\n", &long[..]].concat()[..], &mut |line| heard.push(line.to_owned()));
+        assert_eq!(heard.iter().map(String::len).collect::<Vec<_>>(), [3, 3, LONGEST_LINE, 1]);
+        let ssh = |destination: &str| SshSpec {
+            destinations: vec![destination.to_owned()],
+            port: None,
+            identity: None,
+            known_hosts: None,
+            config: Some("/dev/null".to_owned()),
+            addresses: vec![],
+            scratch: None,
+        };
+        for (destination, program) in
+            [("there", "/x/$(reboot)"), ("there", "/x y"), ("-oProxyCommand=x", "/x"), ("a;b", "/x")]
+        {
+            let told = run_settled(&ssh(destination), program, b"", &mut |_| (), &Cancel::new());
+            assert!(matches!(told, Err(FarError::NotBegun(_))), "{destination} {program}: {told:?}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `--on HOST`, where OpenSSH reaches the host: the verb runs there, what it says is shown here.
+//!
+//! ```text
+//!  here                                      there
+//!  run_there settle ───────────────────────► settle: this program into the cache folder, named by what is in it
+//!  run_settled errand ─ plan, set, verb ───► serve: plan and set into the cache folder ─► `up`, `down`, `ps` as if typed there
+//!   └ lines, then its output ◄───────────────┘   this end is gone, or Ctrl-C here: what `up` has begun is undone
+//! ```
+
+mod serve;
+mod settle;
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use serde::{Deserialize, Serialize};
+
+use super::args::UpArgs;
+use super::ending::{Ending, OrStop, Verdict};
+use super::plan::{Asking, Chosen};
+use super::{file, interrupt, output, plan, up};
+use images::Digest;
+use model::experiment::SshSpec;
+use platforms::ssh::far::{FarError, run_settled};
+use platforms::ssh::run_there;
+use report::text::printable;
+
+pub use serve::serve;
+pub use settle::settle;
+
+/// Longest path that a machine may answer with, and its line's end.
+const MOST_PATH: u64 = 1025;
+/// Most characters of a line of another machine's that are shown.
+const LONGEST_LINE: usize = 100_000;
+
+/// What is done there. Both ends are the same program, so this is no format that anything else reads.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(PartialEq))]
+pub enum Errand {
+    /// `up` of a plan's set.
+    Up {
+        /// The host that the machine is in the plan.
+        host: String,
+        /// From where the plan comes, so that another one of its name is not taken for it.
+        origin: String,
+        /// `plan.json`.
+        plan: String,
+        /// The set's file.
+        set: String,
+        /// `--kernel`, as a path over there.
+        kernel: Option<String>,
+        /// `--modules`, likewise.
+        modules: Option<String>,
+        /// `--qemu`, likewise.
+        qemu: Option<String>,
+        /// `--json`.
+        json: bool,
+    },
+    /// `down` of a set.
+    Down {
+        /// Its name.
+        set: String,
+    },
+    /// `ps` of a set.
+    Ps {
+        /// Its name.
+        set: String,
+        /// `--json`.
+        json: bool,
+        /// `--console`.
+        console: Option<String>,
+    },
+}
+
+/// Brings the set of a plan's host up over there.
+pub fn bring_up(args: &UpArgs, chosen: &Chosen, set: &Path, destination: &str) -> Verdict {
+    if args.split.is_some() || args.emit.is_some() {
+        return Err(anyhow!(
+            "--split and --emit work on the machine itself: copy {} to {destination}, and use it there",
+            set.display()
+        ))
+        .or_bad_input();
+    }
+    let errand = Errand::Up {
+        host: chosen.host.clone(),
+        origin: origin(&args.file).or_bad_input()?,
+        plan: file::read("", &args.file, plan::MAX_PLAN_BYTES).or_bad_input()?,
+        set: up::read(set).or_bad_input()?,
+        kernel: args.tools.kernel.clone(),
+        modules: args.tools.modules.clone(),
+        qemu: args.tools.qemu.clone(),
+        json: args.json,
+    };
+    run(chosen, destination, &errand, &args.file)
+}
+
+/// A word for this machine and the plan's folder on it.
+fn origin(plan: &Path) -> anyhow::Result<String> {
+    let path = plan.canonicalize().with_context(|| format!("{} cannot be found", plan.display()))?;
+    let machine = nix::unistd::gethostname().context("this machine's name cannot be read")?;
+    let folder = path.parent().unwrap_or(&path);
+    let told = [machine.as_encoded_bytes(), b"\0", folder.as_os_str().as_encoded_bytes()].concat();
+    Ok(Digest::of(&told).short().to_owned())
+}
+
+/// Has it done over there.
+pub fn run(chosen: &Chosen, destination: &str, errand: &Errand, plan: &Path) -> Verdict {
+    let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
+    let words = match errand {
+        Errand::Up { .. } => "interrupted; ending what was started there (again: at once)",
+        Errand::Down { .. } => {
+            "interrupted; it goes on there until it is down (again: without being told here)"
+        }
+        Errand::Ps { .. } => "interrupted",
+    };
+    let cancel = interrupt::token_saying(words).or_lacking()?;
+    let ssh = SshSpec { destinations: vec![destination.to_owned()], ..Asking::usual_ssh() };
+    let settled = run_there(&ssh, &exe, &["settle"], MOST_PATH, &cancel);
+    if cancel.is_cancelled() {
+        return Ok(Ending::Interrupted);
+    }
+    let program = settled.map_err(anyhow::Error::msg).or_lacking()?;
+    let asked = serde_json::to_vec(errand).or_bad_input()?;
+    let mut hear = |line: &str| output::say(&format!("{}: {}", chosen.host, printable(line, LONGEST_LINE)));
+    let done = match run_settled(&ssh, program.trim_end_matches('\n'), &asked, &mut hear, &cancel) {
+        Ok(done) => done,
+        Err(error @ FarError::NotBegun(_)) => return Err(error).or_lacking(),
+        Err(FarError::Lost(why)) => {
+            return Err(anyhow!("{why}; {}", what_is_left(chosen, errand, plan))).or_broke();
+        }
+    };
+    show(&done.output).or_lacking()?;
+    match Ending::of_code(done.code) {
+        Some(ending) => Ok(ending),
+        // 126 and 127 are the shell's.
+        None if matches!(done.code, 126 | 127) => Err(anyhow!(
+            "{destination}: the program cannot be run from {} there (mounted noexec?): BULKHEAD_CACHE names another folder",
+            printable(program.trim_end(), LONGEST_LINE)
+        ))
+        .or_lacking(),
+        None => {
+            Err(anyhow!("{destination}: the program ended there with code {}", done.code)).or_broke()
+        }
+    }
+}
+
+/// What a user can do when nobody knows how it ended.
+fn what_is_left(chosen: &Chosen, errand: &Errand, plan: &Path) -> String {
+    let (plan, host) = (plan.display(), &chosen.host);
+    let look = format!("bulkhead ps {plan} --on {host} shows what is there");
+    match errand {
+        Errand::Up { .. } => {
+            format!(
+                "what was begun there is undone within half a minute, unless all of it ran already: {look}"
+            )
+        }
+        Errand::Down { .. } => format!("it is ended there all the same: {look}"),
+        Errand::Ps { .. } => "try again".to_owned(),
+    }
+}
+
+/// What was printed there, line by line: the machine is not trusted with the terminal.
+fn show(text: &str) -> std::io::Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = text.lines().map(|line| printable(line, LONGEST_LINE)).collect();
+    output::data(&lines.join("\n"))
+}
