@@ -83,7 +83,7 @@ impl Load {
                 (planned.certificate, Some(planned.plan))
             }
             Answer::Impossible { certificate } => (certificate, None),
-            Answer::Ended | Answer::TooLarge => {
+            Answer::Ended | Answer::TooLarge | Answer::NotFound { .. } => {
                 self.unknown += 1;
                 self.unproven += 1;
                 println!("# {} %, seed {seed}: nothing within the time", 100.0 * kind.load);

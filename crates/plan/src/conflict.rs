@@ -28,6 +28,10 @@ pub struct Conflict {
 
 /// Whether all but what is waived can hold; none if the time was over before that was known.
 pub fn is_possible(question: &Question<'_>, waived: &BTreeSet<Need>) -> Option<bool> {
+    // To write the question down again takes long for a large system.
+    if (question.is_over)() {
+        return None;
+    }
     let problem = Problem::new(question.system, question.hosts, waived);
     if !problem.has_downtimes() && soon(&problem, SHAKES, question.is_over).is_some() {
         return Some(true);

@@ -10,7 +10,7 @@ use crate::decide::{Outcome, best};
 use crate::elsewhere;
 use crate::encode::encode;
 use crate::pb::{Log, Solver};
-use crate::problem::Problem;
+use crate::problem::{Piece, Problem};
 use crate::search::{floors, soon};
 
 /// How often the search that comes first shakes what it has.
@@ -18,6 +18,9 @@ const SHAKES: usize = 300;
 
 /// Pieces times nodes with more of which nothing is proven but by sums.
 const MOST_PLACES: usize = 20_000;
+
+/// Replicas that fit nowhere of which is told.
+const MOST_MISFITS: usize = 8;
 
 /// What is planned, and with what.
 #[derive(Clone, Copy)]
@@ -46,6 +49,11 @@ pub enum Answer {
     },
     /// The time was over before a plan was found.
     Ended,
+    /// None was found of a system too large for a proof, in as many tries as are made.
+    NotFound {
+        /// Replicas that fit no empty node, or too few of a host that they may be on: for them there is none. The first few.
+        misfits: Vec<String>,
+    },
     /// Room for when a host dies is planned by the exact search alone, and this is too large for it.
     TooLarge,
 }
@@ -106,9 +114,26 @@ fn answer(question: &Question<'_>, problem: &Problem) -> Answer {
     }
 }
 
+/// Replicas that fit nowhere, whatever the others do.
+fn misfits(problem: &Problem) -> Vec<String> {
+    let fits_on = |piece: &Piece, host: usize| {
+        let nodes = problem.site.hosts[host].nodes.clone();
+        let fitting = nodes.filter(|node| piece.fits(&problem.site.nodes[*node])).count();
+        piece.parts > 0 && fitting >= piece.parts as usize
+    };
+    let is_misfit = |piece: &&Piece| !piece.hosts.iter().any(|host| fits_on(piece, *host));
+    problem.pieces.iter().filter(is_misfit).take(MOST_MISFITS).map(|piece| piece.name.clone()).collect()
+}
+
 /// The best that is found soon, of a system too large for more.
 fn roughly(question: &Question<'_>, problem: &Problem) -> Answer {
-    let Some(state) = soon(problem, 0, question.is_over) else { return Answer::Ended };
+    let Some(state) = soon(problem, 0, question.is_over) else {
+        return if (question.is_over)() {
+            Answer::Ended
+        } else {
+            Answer::NotFound { misfits: misfits(problem) }
+        };
+    };
     let (moves, hosts, spanned, between_hosts, between_nodes) = state.worth(problem);
     let (least_hosts, least_percent) = floors(problem);
     let goals = [

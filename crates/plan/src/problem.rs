@@ -139,6 +139,8 @@ pub struct Problem {
     pub together: Vec<Vec<usize>>,
     /// Needs of each partition; waived ones are as if nobody had written them.
     pub needs: Vec<Needs>,
+    /// Whether a host can have a replica of each partition only once, even for a moment: it has a port, a saved folder, a disk's file.
+    pub is_single: Vec<bool>,
     /// Where each replica was, by nodes of one host; none for those that are new, or without such a plan.
     pub was: Vec<Option<BTreeSet<usize>>>,
 }
@@ -187,6 +189,7 @@ impl Problem {
             meetings: BTreeMap::new(),
             talks: Vec::new(),
             together,
+            is_single: asked.iter().map(Asked::is_single).collect(),
             needs,
         };
         problem.find_meetings(&asked, &names, &of, waived);
@@ -317,6 +320,10 @@ fn of_kind(system: &System, name: &str) -> Vec<String> {
 }
 
 impl Asked<'_> {
+    fn is_single(&self) -> bool {
+        Thing::of(self.entry).iter().any(|thing| thing.clashes(thing))
+    }
+
     /// One replica of it, not named yet.
     fn piece(&self, site: &Site, hosts: &[KnownHost]) -> Piece {
         let shared = self.needs.cpu == Cpu::Shared;

@@ -453,3 +453,11 @@ fn who_stays_makes_room_for_a_while() {
     let to = [("s", 2), ("t", 3), ("x", 1), ("y", 0)];
     assert_eq!(short(&system, &from, &to), ["s 2>3~", "x 0>2~", "y 1>0", "x 2>1", "s 3>2"]);
 }
+
+#[test]
+fn who_has_what_a_host_has_once_is_not_there_twice_for_a_moment() {
+    let mut system = by_hand(2, &[("x", 1, ""), ("y", 1, "")]);
+    assert_eq!(short(&system, &[("x", 0), ("y", 0)], &[("x", 1), ("y", 0)]), ["x 0>1"]);
+    system.set.partitions.get_mut("x").unwrap().save = Some("/var/x".into());
+    assert_eq!(short(&system, &[("x", 0), ("y", 0)], &[("x", 1), ("y", 0)]), ["x 0>", "x >1 900"]);
+}

@@ -111,10 +111,12 @@ fn when_all_work(cpus: u32, sharers: &[Sharer]) -> Result<Vec<f64>, Reason> {
         "name = \"pool\"\nabout = \"\"\n[host]\ncpus = {cpus}\npolicy = {{ name = \"eevdf\", queues = \"per-cpu\" }}\n"
     );
     for (number, (vcpus, weight)) in sharers.iter().enumerate() {
+        // As many virtual CPUs as there are real ones are bound one to one: `partition::place` does so.
+        let pinned = *vcpus == cpus;
         // Writing to a String cannot fail.
         let _ = write!(
             text,
-            "[[vm]]\nname = \"v{number}\"\nvcpus = {vcpus}\nweight = {weight}.0\n\
+            "[[vm]]\nname = \"v{number}\"\nvcpus = {vcpus}\nweight = {weight}.0\npinned = {pinned}\n\
              thread = [{{ run = {{ program = \"gap\", piece_us = 500, duration_ms = {SIMULATED_MS} }} }}]\n"
         );
     }
@@ -144,6 +146,9 @@ mod tests {
         let got = when_all_work(2, &[(1, 1000), (1, 100), (1, 100)]).unwrap();
         assert!((got[0] - 1.0).abs() < 0.02, "{got:?}");
         assert!((got[1] - 0.5).abs() < 0.02 && (got[2] - 0.5).abs() < 0.02, "{got:?}");
+        // Whose virtual CPUs are bound one to one cannot make room for the other on its CPU.
+        let got = when_all_work(2, &[(2, 100), (1, 50)]).unwrap();
+        assert!((got[1] - 0.5).abs() < 0.03, "{got:?}");
         let got = when_all_work(1, &[(1, 60), (1, 30)]).unwrap();
         assert!((got[0] - 2.0 / 3.0).abs() < 0.02 && (got[1] - 1.0 / 3.0).abs() < 0.02, "{got:?}");
     }

@@ -13,7 +13,10 @@ use crate::cli::output;
 use audit::certificate::{self, ProvenGoal, Verdict as Proven};
 use model::plan::Plan;
 use model::system::{KnownHost, System};
+use report::text::printable;
 
+/// Longest sentence that is told whole.
+const LONGEST_LINE: usize = 2000;
 /// Most that is told of one plan.
 const MOST_TOLD: usize = 20;
 
@@ -29,8 +32,11 @@ pub(super) fn run(args: &PlanArgs, system: &System, hosts: &[KnownHost], from: O
         told.extend(audit::wrong_claims(system, hosts, plan, from));
         told.extend(audit::wrong_elsewhere(system, hosts, plan, from));
         if told.is_empty() {
-            output::data(&format!("the plan keeps every rule, and is worth what it says: {}", plan.system))
-                .or_bad_input()?;
+            output::data(&format!(
+                "the plan keeps every rule, and is worth what it says: {}",
+                printable(&plan.system, LONGEST_LINE)
+            ))
+            .or_bad_input()?;
         }
     }
     if let Some(path) = &args.check_proof {
@@ -44,6 +50,8 @@ pub(super) fn run(args: &PlanArgs, system: &System, hosts: &[KnownHost], from: O
     if more > 0 {
         told.push(format!("and {more} more"));
     }
+    // Names come from a plan that anybody may have written.
+    let told: Vec<String> = told.iter().map(|line| printable(line, LONGEST_LINE)).collect();
     output::data(&told.join("\n")).or_bad_input()?;
     Ok(Ending::NotMet)
 }

@@ -13,6 +13,8 @@ use report::text::{paragraph, printable};
 
 /// Longest sentence that is shown whole.
 const SENTENCE_MOST: usize = 600;
+/// Needs that are told of a conflict that may have too many, unless all are wanted.
+const MOST_NEEDS: usize = 12;
 /// Changes that are told unless all are wanted.
 const MOST_CHANGES: usize = 6;
 
@@ -53,9 +55,13 @@ fn in_words(args: &PlanArgs, told: &[Told], question: &Question<'_>, text: &str)
     }
     for (number, one) in told.iter().enumerate() {
         out.push_str(if number == 0 { "\nCannot hold together\n" } else { "\nNor can\n" });
-        for need in &one.conflict.needs {
+        let most = if args.full || one.conflict.is_minimal { usize::MAX } else { MOST_NEEDS };
+        for need in one.conflict.needs.iter().take(most) {
             let at = line(need, text).map_or_else(|| need.to_string(), |line| format!("line {line}"));
             item(&mut out, &format!("  {at:<9} "), &need.words(question.system));
+        }
+        if one.conflict.needs.len() > most {
+            let _ = writeln!(out, "  and {} more: --full", one.conflict.needs.len() - most);
         }
         if !one.conflict.is_minimal {
             out.push_str("  (the time was over before it was known whether fewer would do: --budget-s)\n");

@@ -85,6 +85,14 @@ pub fn run(args: &PlanArgs) -> Verdict {
             "max_downtime_ms is planned up to 20 000 replicas times nodes, and this system has more: leave it out, or plan parts of it"
         ))
         .or_bad_input(),
+        Answer::NotFound { misfits } if misfits.is_empty() => Err(anyhow!(
+            "no plan was found, and none is proven impossible: of a system with more than 20 000 replicas times nodes that is not searched \
+             for. Plan parts of it, or leave more room"
+        ))
+        .or_broke(),
+        Answer::NotFound { misfits } => {
+            Err(anyhow!("there is no plan: no host where it may be has room, even if empty, for {}", misfits.join(", "))).or_bad_input()
+        }
         Answer::Ended if cancel.is_cancelled() => Ok(Ending::Interrupted),
         Answer::Ended => Err(anyhow!(
             "no plan was found within {} s, and none is proven impossible: --budget-s gives more time",
@@ -164,8 +172,11 @@ fn without(args: &PlanArgs, asked: &mut Asked) -> anyhow::Result<()> {
             gone.push(part.to_owned());
             continue;
         }
-        let device =
-            names.iter().find_map(|name| Some((name, part.strip_prefix(name.as_str())?.strip_prefix('.')?)));
+        let device = names
+            .iter()
+            .filter_map(|name| Some((name, part.strip_prefix(name.as_str())?.strip_prefix('.')?)));
+        // Names may have dots: the longest one is meant.
+        let device = device.max_by_key(|(name, _)| name.len());
         let Some((name, device)) = device else {
             known(part)?;
             continue;

@@ -39,8 +39,10 @@ pub(super) fn told(system: &System, hosts: &[KnownHost], from: &Plan, to: &Plan,
     if !away.is_empty() {
         item(&mut out, "Away meanwhile: ", &away.join(", "));
     } else if changed.is_empty() {
-        out.push_str(
-            "Nobody is away meanwhile: each starts at its new place before it is ended at the old one.\n",
+        item(
+            &mut out,
+            "Nobody has to be away",
+            ", if each is started at its new place before it is ended at the old one (up does not: it ends first, host by host)",
         );
     }
     if !changed.is_empty() {

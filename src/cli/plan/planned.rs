@@ -9,6 +9,7 @@ use crate::cli::up;
 use model::partition::set::{PartitionSet, PartitionStatus, SetStatus};
 use model::partition::{NumberList, is_name};
 use model::plan::{Placed, Plan, PlannedHost};
+use report::text::printable;
 
 /// A plan, and one of its hosts.
 #[derive(Debug)]
@@ -65,8 +66,14 @@ fn named_well(file: &Path) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
+/// Longest list of hosts that is told whole.
+const LONGEST_NAMES: usize = 600;
+
 fn host_of<'a>(plan: &'a Plan, on: Option<&str>) -> anyhow::Result<&'a PlannedHost> {
-    let names = || plan.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+    let names = || {
+        let all: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
+        printable(&all.join(", "), LONGEST_NAMES)
+    };
     if let Some(on) = on {
         return plan
             .hosts

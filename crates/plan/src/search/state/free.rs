@@ -25,7 +25,10 @@ impl State {
         let has_port = |device, ports: &[Port], taken: &[Option<usize>], port: Option<usize>| {
             port.is_some_and(|port| self.port_fits(problem, piece, nodes, device, (ports, taken, port)))
         };
+        // Rule `alone`, with itself: two of it would hold the same port, folder or disk.
+        let is_there_twice = self.host(problem, piece) == Some(problem.site.nodes[*first].host);
         nodes.iter().enumerate().all(has_room)
+            && !(is_there_twice && problem.is_single[problem.pieces[piece].partition])
             && self.may_meet(problem, piece, nodes, Level::Node)
             && (needs.disk.is_none() || has_port(Device::Disk, &host.disks, &self.disk, place.disk))
             && (needs.network.is_none() || has_port(Device::Nic, &host.cards, &self.card, place.card))
