@@ -74,6 +74,7 @@ pub fn plan_file(bytes: &[u8]) -> bool {
         assert!(!broken.to_string().is_empty());
     }
     let _ = audit::wrong_claims(system, &hosts, &plan, Some(&plan));
+    let _ = audit::wrong_elsewhere(system, &hosts, &plan, Some(&plan));
     let began = Instant::now();
     let is_over = || began.elapsed() > PATIENCE;
     let question = Question { system, hosts: &hosts, from: Some(&plan), proof: false, is_over: &is_over };
