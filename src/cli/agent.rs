@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::{output, there};
+use super::{output, remote};
 use channels::worker;
 use partition;
 use partition::mpi;
@@ -34,7 +34,7 @@ use partition::network::switch;
 use partition::set::down::undo_after_death;
 use partition::set::supervisor::{Means, keep};
 use partition::set::watch::watch;
-use platforms::ssh::far;
+use platforms::ssh::errand;
 use platforms::ssh::janitor::{Janitor, janitor_main};
 use platforms::{Cancel, agent, facts, reaper, vm, wall};
 use probes::build::verbs;
@@ -69,8 +69,8 @@ pub fn take_over() -> Option<ExitCode> {
         Some(worker::VERB) => Some(ended(worker::serve())),
         Some("reaper") => Some(reap(&words)),
         Some("janitor") => Some(clean(&words)),
-        Some("settle") => Some(there::settle()),
-        Some(far::VERB) => Some(there::serve()),
+        Some("settle") => Some(remote::settle()),
+        Some(errand::VERB) => Some(remote::serve()),
         Some(wall::VERB) => Some(wall::main(std::env::args_os().skip(2).collect())),
         Some(wall::USERS_VERB) => Some(wall::hold_users()),
         Some("supervisor") => Some(kept(&words)),

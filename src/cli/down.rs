@@ -6,7 +6,7 @@ use anyhow::{anyhow, bail};
 
 use super::args::DownArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::there::{self, Errand};
+use super::remote::{self, Errand};
 use super::{output, plan, up};
 use partition::set::down::{DownError, Gone, down};
 use partition::set::root::state_root;
@@ -19,10 +19,10 @@ pub fn run(args: &DownArgs) -> Verdict {
     let root = state_root();
     let planned = plan::chosen_of(args.set.as_deref(), args.on.as_deref()).or_bad_input()?;
     if let Some((plan, chosen)) = &planned
-        && let Some(destination) = &chosen.far
+        && let Some(destination) = &chosen.destination
     {
         let errand = Errand::Down { set: chosen.plan.system.clone() };
-        return there::run(chosen, destination, &errand, plan);
+        return remote::run(chosen, destination, &errand, plan);
     }
     let named = planned.as_ref().map(|(_, chosen)| chosen.plan.system.as_str()).or(args.set.as_deref());
     end(&chosen(&root, named).or_bad_input()?)

@@ -22,30 +22,29 @@ pub enum Ending {
 }
 
 impl Ending {
+    const ALL: [Self; 6] =
+        [Self::Done, Self::NotMet, Self::BadInput, Self::Lacking, Self::Broke, Self::Interrupted];
+
+    const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::NotMet => 1,
+            Self::BadInput => 2,
+            Self::Lacking => 3,
+            Self::Broke => 4,
+            Self::Interrupted => 130,
+        }
+    }
+
     /// That of a code, as another call of this program has ended with; none for what is no code of ours.
-    pub const fn of_code(code: i32) -> Option<Self> {
-        Some(match code {
-            0 => Self::Done,
-            1 => Self::NotMet,
-            2 => Self::BadInput,
-            3 => Self::Lacking,
-            4 => Self::Broke,
-            130 => Self::Interrupted,
-            _ => return None,
-        })
+    pub fn of_code(code: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|ending| i32::from(ending.code()) == code)
     }
 }
 
 impl From<Ending> for ExitCode {
     fn from(ending: Ending) -> Self {
-        Self::from(match ending {
-            Ending::Done => 0,
-            Ending::NotMet => 1,
-            Ending::BadInput => 2,
-            Ending::Lacking => 3,
-            Ending::Broke => 4,
-            Ending::Interrupted => 130,
-        })
+        Self::from(ending.code())
     }
 }
 

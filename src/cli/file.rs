@@ -22,8 +22,8 @@ pub fn write(path: &Path, content: &[u8], mode: u32) -> anyhow::Result<()> {
     let keep = || {
         let mut file = tempfile::NamedTempFile::new_in(path.parent().unwrap_or(Path::new(".")))?;
         file.write_all(content)?;
-        file.as_file().sync_all()?;
         file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.as_file().sync_all()?;
         file.persist(path).map(drop).map_err(|error| error.error)
     };
     keep().with_context(|| format!("{} cannot be written", path.display()))

@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 
 use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::there::{self, Errand};
+use super::remote::{self, Errand};
 use super::{output, plan};
 use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
 use partition::set::root::state_root;
@@ -21,10 +21,10 @@ const LONGEST_LINE: usize = 400;
 pub fn run(args: &PsArgs) -> Verdict {
     let planned = plan::chosen_of(args.set.as_deref(), args.on.as_deref()).or_bad_input()?;
     if let Some((plan, chosen)) = &planned
-        && let Some(destination) = &chosen.far
+        && let Some(destination) = &chosen.destination
     {
         let (set, json, console) = (chosen.plan.system.clone(), args.json, args.console.clone());
-        return there::run(chosen, destination, &Errand::Ps { set, json, console }, plan);
+        return remote::run(chosen, destination, &Errand::Ps { set, json, console }, plan);
     }
     let named = planned.as_ref().map(|(_, chosen)| chosen.plan.system.as_str()).or(args.set.as_deref());
     print(named, args.console.as_deref(), args.json)

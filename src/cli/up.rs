@@ -3,7 +3,7 @@
 //! ```text
 //!  FILE ─────────────────────────► PartitionSet ─► partition::set::up ─ steps ─► progress ─► what runs, as `ps` shows it
 //!  plan.json ─ --on ─► its set beside it ─┘                                                   compared with the plan
-//!                └► a machine that ssh reaches: all of that over there (`there`)
+//!                └► a machine that ssh reaches: all of that over there (`remote`)
 //! ```
 
 use std::path::Path;
@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 use super::args::{SplitAt, UpArgs};
 use super::ending::{Ending, OrStop, Verdict};
 use super::plan::{self, Chosen};
-use super::{cache, emit, file, interrupt, output, ps, there};
+use super::{cache, emit, file, interrupt, output, ps, remote};
 use model::partition::Inherited;
 use model::partition::set::{Fault, FoundBy, MAX_SET_BYTES, PartitionSet, ReadSet, SetErrors, Tools};
 use partition::place::HostTopology;
@@ -37,8 +37,8 @@ pub fn run(args: &UpArgs) -> Verdict {
     let chosen = plan::chosen(&args.file, args.on.as_deref()).or_bad_input()?;
     let Some(chosen) = &chosen else { return on_this_machine(args, &args.file, None, &inherited) };
     let file = chosen.set_beside(&args.file).or_bad_input()?;
-    if let Some(destination) = &chosen.far {
-        return there::bring_up(args, chosen, &file, destination);
+    if let Some(destination) = &chosen.destination {
+        return remote::bring_up(args, chosen, &file, destination);
     }
     let ending = on_this_machine(args, &file, Some(chosen), &inherited)?;
     let others = chosen.others();

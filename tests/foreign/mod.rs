@@ -32,7 +32,7 @@ use bulkhead::platforms::console::{CHARS, Console, LINES, harmless};
 use bulkhead::platforms::host::numa_maps::guest_memory;
 use bulkhead::platforms::ledger::Thing;
 use bulkhead::platforms::link::{Decoder, decode};
-use bulkhead::platforms::ssh::{explain, far, is_our_folder};
+use bulkhead::platforms::ssh::{errand, explain, is_our_folder};
 use bulkhead::platforms::storage::mounts;
 use bulkhead::platforms::sweep::mounts_listed_below;
 use bulkhead::platforms::vm::guest::GuestConfig;
@@ -329,9 +329,9 @@ pub fn ssh(bytes: &[u8]) -> bool {
     let folder = said.trim();
     let ours = is_our_folder(folder, "/tmp");
     let is_plain = |path: &str| path.chars().all(|c| c.is_ascii_alphanumeric() || "/.-_".contains(c));
-    assert!(!(ours || far::is_program(folder)) || is_plain(folder), "{folder:?}");
+    assert!(!(ours || errand::is_program(folder)) || is_plain(folder), "{folder:?}");
     // The other way round: what is to be done there.
-    let asked = far::read_asked(&mut &bytes[..], 64).is_ok_and(|asked| asked.len() <= 64);
+    let asked = errand::read_asked(&mut &bytes[..], 64).is_ok_and(|asked| asked.len() <= 64);
     ours || asked
 }
 

@@ -20,7 +20,7 @@ const SHAKES: usize = 300;
 const MOST_PLACES: usize = 20_000;
 
 /// Replicas that fit nowhere of which is told.
-const MOST_MISFITS: usize = 8;
+const MOST_NAMED: usize = 8;
 
 /// What is planned, and with what.
 #[derive(Clone, Copy)]
@@ -52,7 +52,7 @@ pub enum Answer {
     /// None was found of a system too large for a proof, in as many tries as are made.
     NotFound {
         /// Replicas that fit no empty node, or too few of a host that they may be on: for them there is none. The first few.
-        misfits: Vec<String>,
+        without_room: Vec<String>,
     },
     /// Room for when a host dies is planned by the exact search alone, and this is too large for it.
     TooLarge,
@@ -115,14 +115,14 @@ fn answer(question: &Question<'_>, problem: &Problem) -> Answer {
 }
 
 /// Replicas that fit nowhere, whatever the others do.
-fn misfits(problem: &Problem) -> Vec<String> {
+fn without_room(problem: &Problem) -> Vec<String> {
     let fits_on = |piece: &Piece, host: usize| {
         let nodes = problem.site.hosts[host].nodes.clone();
         let fitting = nodes.filter(|node| piece.fits(&problem.site.nodes[*node])).count();
         piece.parts > 0 && fitting >= piece.parts as usize
     };
-    let is_misfit = |piece: &&Piece| !piece.hosts.iter().any(|host| fits_on(piece, *host));
-    problem.pieces.iter().filter(is_misfit).take(MOST_MISFITS).map(|piece| piece.name.clone()).collect()
+    let has_none = |piece: &&Piece| !piece.hosts.iter().any(|host| fits_on(piece, *host));
+    problem.pieces.iter().filter(has_none).take(MOST_NAMED).map(|piece| piece.name.clone()).collect()
 }
 
 /// The best that is found soon, of a system too large for more.
@@ -131,7 +131,7 @@ fn roughly(question: &Question<'_>, problem: &Problem) -> Answer {
         return if (question.is_over)() {
             Answer::Ended
         } else {
-            Answer::NotFound { misfits: misfits(problem) }
+            Answer::NotFound { without_room: without_room(problem) }
         };
     };
     let (moves, hosts, spanned, between_hosts, between_nodes) = state.worth(problem);

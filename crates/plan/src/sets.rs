@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::partition::NumberList;
 use model::partition::set::{PartitionEntry, PartitionSet};
 use model::plan::{Placed, Plan};
-use model::system::{Cpu, Model, Needs, System};
+use model::system::{Model, Needs, System};
 use units::{Bytes, Mebibytes};
 
 /// Which part of a replica a partition is, and how many there are.
@@ -109,18 +109,10 @@ fn entry(
         ));
     }
     entry.pin = Some(NumberList::of(seats.iter().flat_map(|seat| seat.cpus.numbers().to_vec())));
-    weigh(&mut entry, &needs);
+    entry.cpu_weight = needs.cpu_weight(entry.cpus);
     limit(&mut entry, &needs, placed, notes);
     entry.after = after(system, placed, &entry, here, notes);
     entry
-}
-
-/// A share becomes a weight: of a pool that is promised to the last CPU, each has what its weight is of all.
-fn weigh(entry: &mut PartitionEntry, needs: &Needs) {
-    if needs.cpu == Cpu::Shared {
-        let share = needs.share_percent.unwrap_or(100);
-        entry.cpu_weight = Some((entry.cpus * share).clamp(1, 10_000));
-    }
 }
 
 /// What was promised of a disk and a card is also all that it gets.

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use model::plan::{NeedUnit, Placed, Plan, Predicted};
 use model::scenario::cases;
-use model::system::{Cpu, Interval, KnownHost, Needs, System};
+use model::system::{Cpu, Interval, KnownHost, System};
 use units::Reason;
 
 use crate::scenario::run_host;
@@ -38,32 +38,20 @@ pub fn cpus(
     hosts: &[KnownHost],
     plan: &Plan,
 ) -> Result<(Vec<Predicted>, Vec<String>), Reason> {
-    let mut known: BTreeMap<(u32, Vec<Sharer>), Vec<f64>> = BTreeMap::new();
+    let mut pools = Pools::of(system, plan);
     let (mut all, mut left_out) = (Vec::new(), Vec::new());
-    'replicas: for placed in &plan.partitions {
-        let needs = system.needs.get(&placed.of).cloned().unwrap_or_default();
+    for placed in &plan.partitions {
+        let needs = system.needs.get(&placed.of);
+        let shared = needs.filter(|needs| needs.cpu == Cpu::Shared);
         let granted = granted(hosts, placed);
-        let (mut least, wanted) = (WHOLE, needs.share_percent.filter(|_| needs.cpu == Cpu::Shared));
-        for seat in placed.seats.iter().filter(|_| wanted.is_some()) {
-            let pool = pool(system, plan, &placed.host, seat.node);
-            let sharers: Vec<Sharer> = pool.iter().map(|(_, sharer)| *sharer).collect();
-            let size = u32::try_from(seat.cpus.numbers().len()).unwrap_or(u32::MAX);
-            let got = match known.get(&(size, sharers.clone())) {
-                Some(got) => got.clone(),
-                None if known.len() >= MOST_POOLS => {
-                    left_out.push(placed.name.clone());
-                    continue 'replicas;
-                }
-                None => {
-                    let got = when_all_work(size, &sharers)?;
-                    known.insert((size, sharers), got.clone());
-                    got
-                }
+        let mut least = WHOLE;
+        if shared.is_some() {
+            let Some(share) = pools.share(placed)? else {
+                left_out.push(placed.name.clone());
+                continue;
             };
-            let own = pool.iter().zip(got).find(|((name, _), _)| *name == placed.name);
-            least = own.map_or(least, |((_, (vcpus, _)), cpus)| least.min(WHOLE * cpus / f64::from(*vcpus)));
-        }
-        if wanted.is_none() && granted.is_none() {
+            least = share;
+        } else if granted.is_none() {
             continue;
         }
         let real = granted.unwrap_or(Interval::One(1000));
@@ -71,7 +59,7 @@ pub fn cpus(
             name: placed.name.clone(),
             need: "cpu".to_owned(),
             unit: NeedUnit::PerMille,
-            wanted: wanted.map(|percent| 10 * u64::from(percent)),
+            wanted: shared.and_then(|needs| needs.share_percent).map(|percent| 10 * u64::from(percent)),
             low: rounded(least * f64::from(real.low()) / WHOLE),
             high: u64::from(real.high()),
             is_assumed: granted.is_none(),
@@ -89,20 +77,59 @@ fn granted(hosts: &[KnownHost], placed: &Placed) -> Option<Interval<u32>> {
     hosts.iter().find(|host| host.name == placed.host)?.shape.facts.granted_per_mille
 }
 
-/// Who shares the CPUs of a node.
-fn pool<'a>(system: &System, plan: &'a Plan, host: &str, node: u32) -> Vec<(&'a str, Sharer)> {
-    let is_there = |placed: &&Placed| {
-        let shared = |needs: &Needs| needs.cpu == Cpu::Shared;
-        placed.host == host && system.needs.get(&placed.of).is_some_and(shared)
-    };
-    let sharer = |placed: &'a Placed| {
-        let parts = u32::try_from(placed.seats.len()).unwrap_or(1).max(1);
-        placed.seats.iter().find(|seat| seat.node == node)?;
-        let vcpus = system.set.partitions.get(&placed.of)?.cpus / parts;
-        let percent = system.needs.get(&placed.of)?.share_percent.unwrap_or(100);
-        Some((placed.name.as_str(), (vcpus.max(1), (vcpus * percent).clamp(1, 10_000))))
-    };
-    plan.partitions.iter().filter(is_there).filter_map(sharer).collect()
+/// Those who share the CPUs of a node.
+#[derive(Default)]
+struct Pool<'a> {
+    names: Vec<&'a str>,
+    sharers: Vec<Sharer>,
+}
+
+/// Who shares CPUs with whom, and what came out of pools that were simulated.
+struct Pools<'a> {
+    /// By host and node.
+    of_node: BTreeMap<(&'a str, u32), Pool<'a>>,
+    /// CPUs of each, by how many CPUs there are and who shares them.
+    simulated: BTreeMap<(u32, Vec<Sharer>), Vec<f64>>,
+}
+
+impl<'a> Pools<'a> {
+    fn of(system: &System, plan: &'a Plan) -> Self {
+        let mut pools = Self { of_node: BTreeMap::new(), simulated: BTreeMap::new() };
+        for placed in &plan.partitions {
+            let parts = u32::try_from(placed.seats.len()).unwrap_or(1).max(1);
+            let cpus = system.set.partitions.get(&placed.of).map_or(1, |entry| (entry.cpus / parts).max(1));
+            let weight = system.needs.get(&placed.of).and_then(|needs| needs.cpu_weight(cpus));
+            for (seat, weight) in placed.seats.iter().filter_map(|seat| Some((seat, weight?))) {
+                let pool = pools.of_node.entry((&placed.host, seat.node)).or_default();
+                pool.names.push(&placed.name);
+                pool.sharers.push((cpus, weight));
+            }
+        }
+        pools
+    }
+
+    /// The least, in thousandths, that one who shares has of each of its virtual CPUs while all work; none where that is not simulated.
+    fn share(&mut self, placed: &'a Placed) -> Result<Option<f64>, Reason> {
+        let mut least = WHOLE;
+        for seat in &placed.seats {
+            let Some(Pool { names, sharers }) = self.of_node.get(&(placed.host.as_str(), seat.node)) else {
+                continue;
+            };
+            let size = u32::try_from(seat.cpus.numbers().len()).unwrap_or(u32::MAX);
+            let pool = (size, sharers.clone());
+            if !self.simulated.contains_key(&pool) {
+                if self.simulated.len() >= MOST_POOLS {
+                    return Ok(None);
+                }
+                let got = when_all_work(size, sharers)?;
+                self.simulated.insert(pool.clone(), got);
+            }
+            let got = self.simulated.get(&pool).into_iter().flatten();
+            let own = names.iter().zip(sharers).zip(got).find(|((name, _), _)| **name == placed.name);
+            least = own.map_or(least, |((_, (vcpus, _)), cpus)| least.min(WHOLE * cpus / f64::from(*vcpus)));
+        }
+        Ok(Some(least))
+    }
 }
 
 /// CPUs that each gets while all of them work, the least of all seeds.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::args::PlanArgs;
-use crate::cli::ending::{Ending, OrStop, Verdict};
+use crate::cli::ending::{Ending, OrStop, Stop, Verdict};
 use crate::cli::output;
 use model::scenario::line_at;
 use plan::{Conflict, MOST_CONFLICTS, Need, Question, Relaxation, conflicts, relaxations};
@@ -38,6 +38,17 @@ pub(super) fn tell(args: &PlanArgs, question: &Question<'_>, text: &str, cancel:
     let told = if args.json { as_json(&told, question, text) } else { in_words(args, &told, question, text) };
     output::data(&told).or_bad_input()?;
     Ok(if cancel.is_cancelled() { Ending::Interrupted } else { Ending::NotMet })
+}
+
+/// Says of whom there is none, in a system too large to be asked for smallest sets of needs.
+pub(super) fn tell_without_room(names: &[String]) -> Result<(), Stop> {
+    let words = format!(
+        "There is no plan: no host where it may be has room, even if empty, for {}.",
+        names.join(", ")
+    );
+    let mut out = String::new();
+    item(&mut out, "", &words);
+    output::data(out.trim_end()).or_bad_input()
 }
 
 fn line(need: &Need, text: &str) -> Option<usize> {

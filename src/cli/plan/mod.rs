@@ -85,13 +85,14 @@ pub fn run(args: &PlanArgs) -> Verdict {
             "max_downtime_ms is planned up to 20 000 replicas times nodes, and this system has more: leave it out, or plan parts of it"
         ))
         .or_bad_input(),
-        Answer::NotFound { misfits } if misfits.is_empty() => Err(anyhow!(
+        Answer::NotFound { without_room } if without_room.is_empty() => Err(anyhow!(
             "no plan was found, and none is proven impossible: of a system with more than 20 000 replicas times nodes that is not searched \
              for. Plan parts of it, or leave more room"
         ))
         .or_broke(),
-        Answer::NotFound { misfits } => {
-            Err(anyhow!("there is no plan: no host where it may be has room, even if empty, for {}", misfits.join(", "))).or_bad_input()
+        Answer::NotFound { without_room } => {
+            impossible::tell_without_room(&without_room)?;
+            Ok(Ending::NotMet)
         }
         Answer::Ended if cancel.is_cancelled() => Ok(Ending::Interrupted),
         Answer::Ended => Err(anyhow!(

@@ -19,7 +19,7 @@ pub struct Chosen {
     /// The host.
     pub host: String,
     /// Where OpenSSH reaches it; none for this machine.
-    pub far: Option<String>,
+    pub destination: Option<String>,
 }
 
 /// The host that is meant of a plan; none where the file is no plan.
@@ -32,14 +32,14 @@ pub fn chosen(file: &Path, on: Option<&str>) -> anyhow::Result<Option<Chosen>> {
     }
     let plan = named_well(file)?;
     let host = host_of(&plan, on)?;
-    let far = host.from.as_deref().and_then(|from| from.strip_prefix("ssh:")).map(str::to_owned);
+    let destination = host.from.as_deref().and_then(|from| from.strip_prefix("ssh:")).map(str::to_owned);
     let name = host.name.clone();
-    if on.is_none() && far.is_some() {
+    if on.is_none() && destination.is_some() {
         bail!(
             "{name} is another machine, which ssh reaches: --on {name} works there; on the machine itself {name}.set.toml does"
         );
     }
-    Ok(Some(Chosen { plan, host: name, far }))
+    Ok(Some(Chosen { plan, host: name, destination }))
 }
 
 fn has_plans_name(file: &Path) -> bool {
@@ -95,7 +95,7 @@ impl Chosen {
     pub fn of(file: &Path, host: &str) -> anyhow::Result<Self> {
         let plan = named_well(file)?;
         let host = host_of(&plan, Some(host))?.name.clone();
-        Ok(Self { plan, host, far: None })
+        Ok(Self { plan, host, destination: None })
     }
 
     /// The host's set, which lies beside the plan and is what was planned.

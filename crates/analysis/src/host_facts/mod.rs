@@ -51,7 +51,7 @@ pub struct MeasuredDisk {
     pub device: String,
     /// The least of the ways that do not end in the page cache, bytes per second.
     pub bytes_per_s: Interval<Bytes>,
-    /// Longest stall beside somebody else who writes, from its typical length to the longest that was seen.
+    /// Longest stall of a round beside somebody else who writes: from the shortest to the longest of all rounds.
     pub stall: Option<Interval<Millis>>,
     /// Longest stall alone.
     pub stall_alone: Option<Interval<Millis>>,
@@ -154,7 +154,7 @@ fn around(a: Ends, b: Ends) -> Ends {
     (a.0.min(b.0), a.1.max(b.1))
 }
 
-/// How late wake-ups are: on VMs if they were measured beside loads, else natively. Of all cells of that platform the worst.
+/// How late wake-ups are: on VMs if they were measured beside loads, else natively. From the least late of all cells of that platform to the worst.
 fn wakeup(run: &RunResults, notes: &mut Vec<String>) -> Vec<Wakeup> {
     let alone = |label: &&str| -> Vec<&CellResult> {
         cells(run, ProbeKind::Wakeup, label).into_iter().filter(|result| is_alone(&result.cell)).collect()
@@ -309,7 +309,7 @@ fn disk(run: &RunResults, notes: &mut Vec<String>) -> Option<MeasuredDisk> {
     })
 }
 
-/// The longest stall of any round, and where an interval goes beyond that its end.
+/// The longest stalls of all rounds, and where an interval goes beyond them its ends.
 fn longest<'a>(cells: impl Iterator<Item = &'a CellResult>) -> Option<Interval<Millis>> {
     let of_cell = |result: &'a CellResult| {
         let stall = metric(result, STALL)?;

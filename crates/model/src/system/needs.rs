@@ -78,6 +78,12 @@ impl Needs {
     pub fn apart(&self) -> Level {
         self.apart.unwrap_or(Level::Host)
     }
+
+    /// A share as the weight of a cgroup with so many virtual CPUs; none for whole CPUs. Of a pool that is promised to the last CPU, each
+    /// has what its weight is of all.
+    pub fn cpu_weight(&self, cpus: u32) -> Option<u32> {
+        (self.cpu == Cpu::Shared).then(|| (cpus * self.share_percent.unwrap_or(100)).clamp(1, 10_000))
+    }
 }
 
 /// How a partition has its CPUs.

@@ -7,7 +7,7 @@
 //! The threads that do QEMU's own work, and the process that serves its files, follow the set, except when the guest's CPUs run in real
 //! time: a thread that never yields would starve the one that does its input and output on the same CPU. Elsewhere they would take
 //! other partitions' CPUs; and a group of which only some threads are on a CPU has its weight there computed anew whenever the others
-//! wake up, over which Linux 6.18 forgets for seconds who is next (`tests/sets_plan.rs`).
+//! wake up, over which Linux 6.18 forgets for seconds who is next (`benches/plans` measures what each gets).
 
 use std::fs;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 //!                    │ removes its own file at once
 //!                    └ janitor: removes the folder when the agent ends, however it ends
 //!  run_there  ssh DEST mktemp, cat, bulkhead WORDS         for one answer; the shell removes the folder
-//!  far        ssh DEST PROGRAM errand                      on a machine where the program has been put to stay
+//!  errand     ssh DEST PROGRAM errand                      on a machine where the program has been put to stay
 //! ```
 //! Host keys are checked strictly: one that is not known, or has changed, is refused, never learned. Nothing that came
 //! from the network or the user becomes part of a remote command without being checked to the last character.
@@ -15,7 +15,7 @@
 mod client;
 mod remote;
 
-pub mod far;
+pub mod errand;
 pub mod janitor;
 pub use client::explain;
 pub use remote::{Ssh, is_our_folder, run_there};

@@ -50,7 +50,7 @@ pub struct Done {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum FarError {
+pub enum ErrandError {
     /// It was not begun.
     #[error("{0}")]
     NotBegun(Reason),
@@ -75,9 +75,9 @@ pub fn run_settled(
     asked: &[u8],
     hear: &mut dyn FnMut(&str),
     cancel: &Cancel,
-) -> Result<Done, FarError> {
-    let not_begun = |why: String| FarError::NotBegun(why.into());
-    let destination = one_destination(ssh).map_err(FarError::NotBegun)?;
+) -> Result<Done, ErrandError> {
+    let not_begun = |why: String| ErrandError::NotBegun(why.into());
+    let destination = one_destination(ssh).map_err(ErrandError::NotBegun)?;
     if !is_program(program) {
         return Err(not_begun(format!(
             "{destination}: the cache folder there may only have letters, digits and / . _ - in its path (BULKHEAD_CACHE names another)"
@@ -104,10 +104,12 @@ pub fn run_settled(
     });
     match status.map(|status| status.code()) {
         Ok(Some(OWN_FAILURE) | None) => {
-            Err(FarError::Lost(format!("{destination}: the connection was lost").into()))
+            Err(ErrandError::Lost(format!("{destination}: the connection was lost").into()))
         }
         Ok(Some(code)) => Ok(Done { code, output }),
-        Err(error) => Err(FarError::Lost(format!("{destination}: ssh cannot be waited for: {error}").into())),
+        Err(error) => {
+            Err(ErrandError::Lost(format!("{destination}: ssh cannot be waited for: {error}").into()))
+        }
     }
 }
 
@@ -252,7 +254,7 @@ mod tests {
             [("there", "/x/$(reboot)"), ("there", "/x y"), ("-oProxyCommand=x", "/x"), ("a;b", "/x")]
         {
             let told = run_settled(&ssh(destination), program, b"", &mut |_| (), &Cancel::new());
-            assert!(matches!(told, Err(FarError::NotBegun(_))), "{destination} {program}: {told:?}");
+            assert!(matches!(told, Err(ErrandError::NotBegun(_))), "{destination} {program}: {told:?}");
         }
     }
 }

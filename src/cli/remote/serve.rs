@@ -24,7 +24,7 @@ use partition::set::root::state_root;
 use partition::set::status;
 use platforms::limits;
 use platforms::own_folder::OwnFolder;
-use platforms::ssh::far::{cancel_when_unwanted, read_asked};
+use platforms::ssh::errand::{cancel_when_unwanted, read_asked};
 
 /// Where plans of others are kept while they are up, in the cache folder.
 const FOLDER: &str = "plans";

@@ -21,7 +21,7 @@ use super::plan::{Asking, Chosen};
 use super::{file, interrupt, output, plan, up};
 use images::Digest;
 use model::experiment::SshSpec;
-use platforms::ssh::far::{FarError, run_settled};
+use platforms::ssh::errand::{ErrandError, run_settled};
 use platforms::ssh::run_there;
 use report::text::printable;
 
@@ -124,8 +124,8 @@ pub fn run(chosen: &Chosen, destination: &str, errand: &Errand, plan: &Path) -> 
     let mut hear = |line: &str| output::say(&format!("{}: {}", chosen.host, printable(line, LONGEST_LINE)));
     let done = match run_settled(&ssh, program.trim_end_matches('\n'), &asked, &mut hear, &cancel) {
         Ok(done) => done,
-        Err(error @ FarError::NotBegun(_)) => return Err(error).or_lacking(),
-        Err(FarError::Lost(why)) => {
+        Err(error @ ErrandError::NotBegun(_)) => return Err(error).or_lacking(),
+        Err(ErrandError::Lost(why)) => {
             return Err(anyhow!("{why}; {}", what_is_left(chosen, errand, plan))).or_broke();
         }
     };

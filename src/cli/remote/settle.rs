@@ -7,7 +7,7 @@
 //! It came into a folder of its own for this one call (`run_there`), where it cannot stay as long as partitions run.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use anyhow::{Context, anyhow};
 use nix::fcntl::OFlag;
 
 use crate::cli::ending::{self, Ending, OrStop, Verdict};
-use crate::cli::{cache, output};
+use crate::cli::{cache, file, output};
 use images::Digest;
 use platforms::own_folder::OwnFolder;
 
@@ -55,7 +55,7 @@ fn settled() -> Verdict {
 }
 
 /// Puts a program into a folder of programs; its path.
-fn put(folder: &Path, program: &[u8]) -> io::Result<PathBuf> {
+fn put(folder: &Path, program: &[u8]) -> anyhow::Result<PathBuf> {
     let folder = OwnFolder::make_private(folder)?;
     let digest = Digest::of(program);
     let name = digest.digits();
@@ -65,14 +65,8 @@ fn put(folder: &Path, program: &[u8]) -> io::Result<PathBuf> {
     };
     match folder.file(name, OFlag::O_RDONLY) {
         Ok(file) if is_there(&file)? => file.set_modified(SystemTime::now())?,
-        _ => {
-            // Whole or not at all, and never the file that somebody may have open for writing.
-            let mut file = tempfile::NamedTempFile::new_in(folder.path())?;
-            file.write_all(program)?;
-            file.as_file().set_permissions(fs::Permissions::from_mode(MODE))?;
-            file.as_file().sync_all()?;
-            file.persist(folder.path().join(name)).map_err(|error| error.error)?;
-        }
+        // Never the file that somebody may have open for writing.
+        _ => file::write(&folder.path().join(name), program, MODE)?,
     }
     // What is left of others is no reason not to go on.
     let _ = sweep(&folder, name);
