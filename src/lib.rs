@@ -5,4 +5,6 @@
 
 pub mod cli;
 
-pub use {analysis, campaign, channels, model, partition, platforms, probes, report, sim, stats, units};
+pub use {
+    analysis, campaign, channels, model, partition, platforms, probes, report, sim, stats, units, verify,
+};

@@ -325,6 +325,7 @@ strangers! {
     plan_file: 20_000,
     plug_events: EVERYDAY,
     qmp: 100_000,
+    requirements: 20_000,
     results: 2_000,
     session_packets: EVERYDAY,
     set_file: EVERYDAY,
@@ -333,6 +334,7 @@ strangers! {
     system_file: 20_000,
     sweep_mounts: EVERYDAY,
     switch: EVERYDAY,
+    verify_journal: 5_000,
     wall_mounts: EVERYDAY,
 }
 

@@ -46,6 +46,7 @@ mod sets_images;
 mod sets_plan;
 mod sets_remote;
 mod sets_saved;
+mod sets_verify;
 mod switch;
 mod wall;
 mod wall_attacks;

@@ -13,6 +13,7 @@
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead channel-worker                       one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
+//!  bulkhead agent kill-program                    in a partition: kills its program, for verify --failures
 //!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
 //!  bulkhead agent mpi-launch HOST WORDS…         in the first one: brings it there, in place of ssh
 //!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
@@ -44,6 +45,7 @@ use probes::loads::resting::Resting;
 use probes::run::{Surroundings, run_job_after};
 use units::stage::Stage;
 use units::{Hertz, Reason};
+use verify::failure::{KILL_VERB, kill_program};
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -60,6 +62,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(match words.get(1).and_then(|word| word.to_str()) {
+            Some(KILL_VERB) => ended(kill_program()),
             Some("mpi-wait") => ExitCode::from(mpi::agent::wait()),
             Some("mpi-launch") => ExitCode::from(mpi::agent::launch(words.get(2..).unwrap_or_default())),
             _ => serve(&words),

@@ -11,6 +11,7 @@ use super::mpirun::args::MpirunArgs;
 use super::plan::args::PlanArgs;
 pub use super::set_args::{DownArgs, LogsArgs, OneArgs, PsArgs, SplitAt, UpArgs, VolumeArgs, VolumeVerb};
 use super::tool_args::ToolArgs;
+use super::verify::args::VerifyArgs;
 use units::Nanos;
 
 const AFTER: &str = "\
@@ -52,6 +53,8 @@ pub enum Verb {
     Plan(Box<PlanArgs>),
     /// Bring a set of partitions up: programs and machines with their networks, walled off
     Up(UpArgs),
+    /// Verify that every requirement of a set holds, under the load and the failure that matter
+    Verify(Box<VerifyArgs>),
     /// End a set of partitions and leave nothing of it
     Down(DownArgs),
     /// Show what partitions run where
@@ -415,12 +418,16 @@ pub struct ExperimentArgs {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead classes\n  bulkhead classes real-time > mine.toml\n  bulkhead classes mine.toml\n  \
-                  bulkhead report DIR --classes mine.toml"
+                  bulkhead report DIR --classes mine.toml\n  \
+                  bulkhead classes real-time --requirements plant/plc > plc.requirements.toml"
 )]
 pub struct ClassesArgs {
     /// A shipped class to print, or a file to check
     #[arg(value_name = "NAME|FILE")]
     pub name: Option<String>,
+    /// Print its conditions as requirements of a partition, for `bulkhead verify`, to begin with
+    #[arg(long, value_name = "SET/PARTITION", requires = "name", conflicts_with = "json")]
+    pub requirements: Option<String>,
     /// Print as JSON: the list of names, or the classes
     #[arg(long)]
     pub json: bool,
@@ -462,6 +469,12 @@ pub enum Format {
     System,
     /// plan.json
     Plan,
+    /// A file of requirements, as JSON
+    Requirements,
+    /// verify.json
+    Verify,
+    /// A line of a verification's journal.jsonl
+    VerifyJournal,
 }
 
 /// Arguments of `completions`.

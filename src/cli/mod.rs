@@ -44,6 +44,7 @@ mod set_args;
 mod simulate;
 mod tool_args;
 mod up;
+mod verify;
 mod volume;
 
 use std::process::ExitCode;
@@ -93,6 +94,7 @@ fn run(verb: Verb) -> Verdict {
         Verb::Exec(_) | Verb::Mpirun(_) => Ok(Ending::Done),
         Verb::Measure(args) => measure::run(&args),
         Verb::Plan(args) => plan::run(&args),
+        Verb::Verify(args) => verify::run(&args),
         Verb::Simulate(args) => simulate::run(&args),
         Verb::Channel(args) => channel::run(&args),
         Verb::Up(args) => up::run(&args),

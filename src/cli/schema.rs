@@ -28,5 +28,8 @@ const fn stored(format: Format) -> &'static str {
         Format::Host => formats::HOST,
         Format::System => formats::SYSTEM,
         Format::Plan => formats::PLAN,
+        Format::Requirements => formats::REQUIREMENTS,
+        Format::Verify => formats::VERIFY,
+        Format::VerifyJournal => formats::VERIFY_JOURNAL,
     }
 }

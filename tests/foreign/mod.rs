@@ -6,9 +6,11 @@
 pub mod frames;
 mod images;
 mod plans;
+mod verify;
 
 pub use images::{image_documents, image_layer};
 pub use plans::{certificate, host_file, plan_file, system_file};
+pub use verify::{requirements, verify_journal};
 
 use std::io::Write;
 use std::net::Shutdown;

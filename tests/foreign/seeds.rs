@@ -88,22 +88,30 @@ pub fn host_file() -> Seeds {
     hosts.map(|host| host.as_bytes().to_vec()).collect()
 }
 
-/// A file of `tests/fixtures/plan`.
-fn planned(name: &str) -> Seeds {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/plan");
+/// A file of `tests/fixtures`.
+fn fixture(name: &str) -> Seeds {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     vec![std::fs::read(folder.join(name)).expect("it is there")]
 }
 
 pub fn system_file() -> Seeds {
-    planned("plant.toml")
+    fixture("plan/plant.toml")
 }
 
 pub fn plan_file() -> Seeds {
-    planned("plan.json")
+    fixture("plan/plan.json")
+}
+
+pub fn requirements() -> Seeds {
+    fixture("verify/requirements.toml")
+}
+
+pub fn verify_journal() -> Seeds {
+    fixture("verify/journal.jsonl")
 }
 
 pub fn certificate() -> Seeds {
-    planned("plan.proof")
+    fixture("plan/plan.proof")
 }
 
 pub fn results() -> Seeds {

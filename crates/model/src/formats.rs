@@ -27,3 +27,9 @@ pub const HOST: &str = include_str!("../../../docs/formats/host.schema.json");
 pub const SYSTEM: &str = include_str!("../../../docs/formats/system.schema.json");
 /// `plan.json`.
 pub const PLAN: &str = include_str!("../../../docs/formats/plan.schema.json");
+/// A file of requirements, as JSON.
+pub const REQUIREMENTS: &str = include_str!("../../../docs/formats/requirements.schema.json");
+/// `verify.json`.
+pub const VERIFY: &str = include_str!("../../../docs/formats/verify.schema.json");
+/// A line of a verification's `journal.jsonl`.
+pub const VERIFY_JOURNAL: &str = include_str!("../../../docs/formats/verify-journal.schema.json");

@@ -29,11 +29,13 @@ pub mod policy;
 pub mod power;
 pub mod prediction;
 pub mod preflight;
+pub mod requirement;
 pub mod results;
 pub mod scenario;
 pub mod sides;
 pub mod simulation;
 pub mod system;
+pub mod verification;
 pub mod wire;
 
 /// Version of the formats in a run directory (`journal.jsonl`, `results.json`). Raised when an old reader would

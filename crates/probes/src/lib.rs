@@ -83,6 +83,7 @@ use context::Context;
 use error::WorkError;
 use job::ProbeReport;
 use list::probes;
+pub use pretend::catalogue;
 use probe::{About, Cost, Definition, Probe};
 use units::bounds::OutOfBounds;
 

@@ -2,15 +2,18 @@
 //! script, none from a clock. Times grow with the slowdown, throughput shrinks with it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use units::facts::{ClockFacts, MachineFacts, OwnCost};
+use units::metric::Metric;
 use units::names::LoadKind;
 use units::{Bytes, Hertz, Mebibytes, Nanos, Reason};
 
 use crate::job::{Dose, DosePart, Job, LoadSpec, Part, ProbeReport};
 use crate::params::ProbeSpec;
+use crate::{ProbeKind, metrics_of};
 
 /// CPUs of a fake machine.
 pub const CPUS: u32 = 2;
@@ -74,6 +77,22 @@ pub fn report(pretence: &Pretence, probe: &ProbeSpec, job: &Job) -> Result<Probe
         outside: None,
         accounts: None,
     })
+}
+
+/// The metrics that a probe with its usual parameters has, with their units and good directions; their figures mean nothing.
+pub fn catalogue(kind: ProbeKind) -> &'static [Metric] {
+    static ALL: OnceLock<Vec<Vec<Metric>>> = OnceLock::new();
+    let all = ALL.get_or_init(|| ProbeKind::ALL.iter().map(|kind| made_up(*kind)).collect());
+    let place = ProbeKind::ALL.iter().position(|known| *known == kind);
+    place.and_then(|place| all.get(place)).map_or(&[], Vec::as_slice)
+}
+
+fn made_up(kind: ProbeKind) -> Vec<Metric> {
+    let label = String::new();
+    let pretence = Pretence { seed: 0, label, slowdown_percent: 100, noise_percent: 0, cpus: CPUS };
+    let part = kind.is_made_together().then(|| Part { rank: 0, ranks: 2, peers: Vec::new() });
+    let made = report(&pretence, &ProbeSpec::default_of(kind), &Job { part, ..Job::default() });
+    made.map_or_else(|_| Vec::new(), |report| metrics_of(&report.detail, &report.clock))
 }
 
 /// What a real machine of this size would refuse.

@@ -30,6 +30,8 @@ pub mod text;
 mod together;
 pub mod trace_events;
 pub mod utc;
+pub mod verification;
 mod who;
 
 pub use page::plan as plan_page;
+pub use page::verification as verification_page;

@@ -19,12 +19,14 @@ mod tests {
     use model::plan::Plan;
     use model::power::PowerReport;
     use model::preflight::Preflight;
+    use model::requirement::RequirementFile;
     use model::results::RunResults;
     use model::scenario::Scenario;
     use model::system::{Beside, HostShape};
+    use model::verification::{Verification, VerifyLine};
 
     /// Name of the file, its text, the schema that the types have today.
-    fn all() -> [(&'static str, &'static str, Schema); 12] {
+    fn all() -> [(&'static str, &'static str, Schema); 15] {
         [
             ("results", RESULTS, schema_for!(RunResults)),
             ("journal", JOURNAL, schema_for!(JournalLine)),
@@ -33,11 +35,14 @@ mod tests {
             ("preflight", PREFLIGHT, schema_for!(Preflight)),
             ("power", POWER, schema_for!(PowerReport)),
             ("scenario", SCENARIO, scenario()),
-            ("set", SET, schema_for!(PartitionSet)),
+            ("set", SET, with_requirements(schema_for!(PartitionSet))),
             ("channel", CHANNEL, schema_for!(ChannelBench)),
             ("host", HOST, schema_for!(HostShape)),
-            ("system", SYSTEM, system()),
+            ("system", SYSTEM, with_requirements(system())),
             ("plan", PLAN, schema_for!(Plan)),
+            ("requirements", REQUIREMENTS, schema_for!(RequirementFile)),
+            ("verify", VERIFY, schema_for!(Verification)),
+            ("verify-journal", VERIFY_JOURNAL, schema_for!(VerifyLine)),
         ]
     }
 
@@ -67,6 +72,14 @@ mod tests {
                 "additionalProperties": {"type": ["array", "object"]}
             }),
         );
+        schema
+    }
+
+    /// Requirements may stand beside partitions; they are read apart.
+    fn with_requirements(mut schema: Schema) -> Schema {
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut).expect("properties");
+        let about = "Requirements by id, for bulkhead verify: bulkhead schema requirements has their keys.";
+        properties.insert("requirement".to_owned(), json!({"type": "object", "description": about}));
         schema
     }
 

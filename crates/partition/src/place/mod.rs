@@ -20,7 +20,7 @@ mod topology;
 
 pub use group::group;
 pub use possible::check as possible_on;
-pub use read::read_back;
+pub use read::{look_again, read_back};
 pub use settings::overhead;
 pub use shape::{SeenDisk, SeenHost};
 pub use threads::place;

@@ -14,6 +14,7 @@ use super::topology::text;
 use super::{priority, threads};
 use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
 use platforms::cgroup::{MOUNT, group_files};
+use platforms::host::numa_maps;
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;
 use platforms::vm::qmp::Qmp;
@@ -35,6 +36,26 @@ pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, Reason> {
         cpu_weight: group.weight,
         cpu_cap_percent: group.cap_percent,
         disks: disks(&control.query("query-block", &Value::Null, ANSWER_GRACE)?),
+    })
+}
+
+/// Asks the kernel anew about a partition that runs: threads, memory, cgroup. Throttles of disks are as they were read at the start,
+/// because only QEMU knows them, and its control is its supervisor's.
+///
+/// # Errors
+/// The kernel does not say, or a thread is gone.
+pub fn look_again(pid: u32, was: &Given) -> Result<Given, Reason> {
+    let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
+    let group = group_files(&own, Path::new(MOUNT));
+    let memory = numa_maps::read(pid)?;
+    let memory = memory.map(|maps| numa_maps::guest_memory(&maps, None, was.memory.size)).transpose();
+    Ok(Given {
+        cpus: was.cpus.iter().map(|one| cpu(pid, one.thread)).collect::<Result<_, _>>()?,
+        memory: memory?.unwrap_or_else(|| GivenMemory { size: was.memory.size, ..GivenMemory::default() }),
+        cgroup: group.path.map(|path| path.display().to_string()),
+        cpu_weight: group.weight,
+        cpu_cap_percent: group.cap_percent,
+        disks: was.disks.clone(),
     })
 }
 

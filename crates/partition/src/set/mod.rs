@@ -21,7 +21,7 @@ pub mod logs;
 pub mod one;
 mod part;
 mod ports;
-mod process;
+pub mod process;
 mod ready;
 pub mod resolve;
 pub mod root;

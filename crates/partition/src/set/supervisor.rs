@@ -34,7 +34,7 @@ pub const GO: u8 = b'g';
 /// How long a program may take to end after the signal that asks it to.
 pub const STOP_GRACE: Duration = Duration::from_secs(10);
 /// What has run so long was a good start: restarts are counted anew.
-const GOOD_RUN: Duration = Duration::from_secs(60);
+pub const GOOD_RUN: Duration = Duration::from_secs(60);
 /// Before the first restart; doubled before each further one.
 const FIRST_BACK_OFF: Duration = Duration::from_secs(1);
 /// Between restarts at most.

@@ -9,6 +9,7 @@ mod activity;
 mod clocks;
 pub mod cpu_log;
 mod frequency;
+mod kept_time;
 mod memory;
 pub mod numa_maps;
 mod place;
@@ -16,4 +17,5 @@ mod preflight;
 mod read;
 pub mod watch;
 
+pub use kept_time::{KeptTime, kept_time};
 pub use preflight::{crowding, preflight};

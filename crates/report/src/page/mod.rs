@@ -40,5 +40,6 @@ mod time_line;
 mod timing;
 mod together;
 mod traps;
+pub mod verification;
 
 pub use document::html;

@@ -160,11 +160,21 @@ impl ReadSet {
         }
     }
 
-    /// The keys of a text, with their places in it.
+    /// The keys of a text that a set may have, with their places in it: requirements are read by who verifies them.
     ///
     /// # Errors
     /// It is too long, or no TOML.
     pub fn tree(text: &str) -> Result<Spanned<DeTable<'_>>, SetError> {
+        let mut tree = Self::whole_tree(text)?;
+        tree.get_mut().remove(crate::requirement::KEY);
+        Ok(tree)
+    }
+
+    /// All keys of a text, with their places in it.
+    ///
+    /// # Errors
+    /// It is too long, or no TOML.
+    pub fn whole_tree(text: &str) -> Result<Spanned<DeTable<'_>>, SetError> {
         if text.len() > MAX_SET_BYTES {
             let problem = format!("{} bytes are too many for a set; allowed are {MAX_SET_BYTES}", text.len());
             return Err(SetError { line: None, problem });

@@ -1,0 +1,334 @@
+//! Everything that can be wrong with requirements whatever the set turns out to do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::metric::probe_of;
+use super::{
+    ClientKind, Comparator, LONGEST_ID, LONGEST_TEXT, MOST_WORDS, ON_HOST, OutageMetric, RequiredMetric,
+    Requirement, Requirements, Subject, limit,
+};
+use crate::partition::set::{Fault, Faults};
+use probes::ProbeKind;
+use probes::params::ProbeSpec;
+use units::Reason;
+use units::metric::Unit;
+use units::names::nearest;
+
+const KEY: &str = super::KEY;
+
+/// All of it. `partitions` are the file's own, if it has any.
+pub(super) fn check(all: &Requirements, partitions: Option<&BTreeSet<String>>, faults: &mut Faults) {
+    let parents: BTreeSet<&str> = all.values().filter_map(|one| one.parent.as_deref()).collect();
+    for (id, requirement) in all {
+        let mut one = One { id, requirement, partitions, faults };
+        one.names();
+        one.parent(all);
+        one.metric(parents.contains(id.as_str()));
+        one.parts();
+    }
+    circles(all, faults);
+}
+
+/// Who is, over some parents, a part of itself.
+fn circles(all: &Requirements, faults: &mut Faults) {
+    let mut known: BTreeMap<&str, bool> = BTreeMap::new();
+    for id in all.keys() {
+        let (mut path, mut at) = (Vec::new(), id.as_str());
+        let is_circle = loop {
+            if let Some(known) = known.get(at) {
+                break *known && path.is_empty();
+            }
+            if path.contains(&at) {
+                let way = path.iter().skip_while(|one| **one != at).copied().chain([at]).collect::<Vec<_>>();
+                let problem = format!("it is a part of itself: {}", way.join(" → "));
+                faults.add(&[KEY, at, "parent"], problem);
+                break true;
+            }
+            path.push(at);
+            match all.get(at).and_then(|one| one.parent.as_deref()).filter(|parent| all.contains_key(*parent))
+            {
+                Some(parent) => at = parent,
+                None => break false,
+            }
+        };
+        known.extend(path.into_iter().map(|one| (one, is_circle)));
+    }
+}
+
+/// What a probe with these parameters is; unset ones are as usual.
+///
+/// # Errors
+/// A key is unknown, of the wrong type, or out of its bounds.
+pub(super) fn probe_with(
+    kind: ProbeKind,
+    params: Option<&serde_json::Map<String, serde_json::Value>>,
+) -> Result<ProbeSpec, Reason> {
+    let usual = ProbeSpec::default_of(kind);
+    let Some(params) = params else { return Ok(usual) };
+    let mut whole = serde_json::to_value(&usual).map_err(|error| error.to_string())?;
+    if let Some(known) = whole.get_mut("params").and_then(serde_json::Value::as_object_mut) {
+        for (key, value) in params {
+            if !known.contains_key(key) {
+                let all: Vec<&str> = known.keys().map(String::as_str).collect();
+                return Err(
+                    format!("unknown parameter \"{key}\" of {kind}; known are {}", all.join(", ")).into()
+                );
+            }
+            known.insert(key.clone(), value.clone());
+        }
+    } else if !params.is_empty() {
+        return Err(format!("{kind} has no parameters").into());
+    }
+    let spec: ProbeSpec = serde_json::from_value(whole).map_err(|error| error.to_string())?;
+    spec.check().map_err(|error| error.to_string())?;
+    Ok(spec)
+}
+
+struct One<'a> {
+    id: &'a str,
+    requirement: &'a Requirement,
+    partitions: Option<&'a BTreeSet<String>>,
+    faults: &'a mut Faults,
+}
+
+impl One<'_> {
+    fn add(&mut self, key: &str, problem: impl Into<String>) {
+        self.faults.note(Err(Fault::new(&[KEY, self.id, key], problem)));
+    }
+
+    fn names(&mut self) {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
+        if self.id.is_empty() || self.id.len() > LONGEST_ID || !self.id.bytes().all(plain) {
+            let problem = format!("an id has 1 to {LONGEST_ID} letters, digits, -, _, . or /");
+            self.faults.note(Err(Fault::new(&[KEY, self.id], problem)));
+        }
+        let text = &self.requirement.text;
+        if text.trim().is_empty() || text.len() > LONGEST_TEXT {
+            self.add("text", format!("wanted a sentence of at most {LONGEST_TEXT} bytes"));
+        }
+        let subjects = [
+            self.requirement.partition.is_some(),
+            self.requirement.pair.is_some(),
+            self.requirement.network.is_some(),
+            self.requirement.host,
+        ];
+        if subjects.iter().filter(|there| **there).count() > 1 {
+            self.add("partition", "it can be about one of partition, pair, network, host");
+        }
+        for name in
+            self.requirement.partition.clone().iter().chain(self.requirement.pair.clone().iter().flatten())
+        {
+            let key = if self.requirement.partition.is_some() { "partition" } else { "pair" };
+            self.known(key, name);
+        }
+        if let Some([one, other]) = &self.requirement.pair
+            && one == other
+        {
+            self.add("pair", format!("\"{one}\" and itself are no pair"));
+        }
+    }
+
+    /// A partition that the file does not have. Replicas of a plan are called `NAME-1`, `NAME-2`.
+    fn known(&mut self, key: &str, name: &str) {
+        let Some(partitions) = self.partitions else { return };
+        let base =
+            name.rsplit_once('-').filter(|(_, number)| number.parse::<u32>().is_ok()).map(|(base, _)| base);
+        if partitions.contains(name) || base.is_some_and(|base| partitions.contains(base)) {
+            return;
+        }
+        let all: Vec<&str> = partitions.iter().map(String::as_str).collect();
+        let hint = nearest(name, &all).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        self.add(key, format!("there is no partition \"{name}\"{hint}"));
+    }
+
+    fn parent(&mut self, all: &Requirements) {
+        let Some(parent) = &self.requirement.parent else { return };
+        if !all.contains_key(parent) {
+            let known: Vec<&str> = all.keys().map(String::as_str).collect();
+            let hint =
+                nearest(parent, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+            self.add("parent", format!("there is no requirement \"{parent}\"{hint}"));
+        }
+    }
+
+    fn metric(&mut self, has_parts: bool) {
+        let limits = [
+            ("at_most", &self.requirement.at_most),
+            ("at_least", &self.requirement.at_least),
+            ("exactly", &self.requirement.exactly),
+        ];
+        let there: Vec<_> = limits.iter().filter(|(_, limit)| limit.is_some()).collect();
+        let Some(metric) = self.requirement.metric.clone() else {
+            if let Some((key, _)) = there.first() {
+                self.add(key, "a limit needs a metric that it is about");
+            } else if !has_parts && self.requirement.not_tested.is_none() {
+                self.add("text", "it has neither a metric nor parts: write metric, or not_tested = \"why\"");
+            }
+            return;
+        };
+        if self.requirement.not_tested.is_some() {
+            self.add("not_tested", "what has a metric is tested");
+        }
+        match there[..] {
+            [(key, Some(limit))] => {
+                let (key, wanted) = (*key, metric.unit());
+                if let Some(unit) = wanted.filter(|unit| *unit != limit.unit) {
+                    let problem = format!(
+                        "{metric} is {}, \"{limit}\" is {}",
+                        limit::unit_words(unit),
+                        limit::unit_words(limit.unit)
+                    );
+                    self.add(key, problem);
+                }
+                if key == "exactly" && wanted.unwrap_or(limit.unit) != Unit::Count {
+                    self.add(key, "only what is counted can be wanted exactly");
+                }
+            }
+            [] => self.add("metric", "it has no limit: write at_most, at_least or exactly"),
+            _ => self.add(
+                there.get(1).map_or("at_most", |(key, _)| key),
+                "it has two limits; write two requirements",
+            ),
+        }
+        if metric.is_sampled()
+            && self.requirement.load.is_none()
+            && !matches!(metric, RequiredMetric::Outage(_))
+        {
+            let problem = "a limit on what is measured needs a load: write load = \"as-is\", or a list such as [\"cpu@host\"]";
+            self.add("metric", problem);
+        }
+        self.subject(&metric);
+        self.companions(&metric);
+    }
+
+    /// Whether the metric can be about that.
+    fn subject(&mut self, metric: &RequiredMetric) {
+        let subject = self.requirement.subject();
+        let (fits, wanted) = match metric {
+            RequiredMetric::Probe(_) => (
+                matches!(subject, Subject::Partition(_) | Subject::Host),
+                "partition = \"NAME\" or host = true",
+            ),
+            RequiredMetric::Placement(_) => {
+                (matches!(subject, Subject::Partition(_)), "partition = \"NAME\"")
+            }
+            RequiredMetric::Pair(_) => (matches!(subject, Subject::Pair(_)), "pair = [\"ONE\", \"OTHER\"]"),
+            RequiredMetric::Network(_) => (matches!(subject, Subject::Network(_)), "network = \"NAME\""),
+            RequiredMetric::Host(_) => (matches!(subject, Subject::Host), "host = true"),
+            RequiredMetric::Outage(_) | RequiredMetric::Command(_) => (true, ""),
+        };
+        if !fits {
+            self.add("metric", format!("{metric} is about {wanted}, this one is about {subject}"));
+        }
+    }
+
+    /// Keys that go with some metrics only.
+    fn companions(&mut self, metric: &RequiredMetric) {
+        let requirement = self.requirement;
+        let is_command = matches!(metric, RequiredMetric::Command(_));
+        let is_outage = matches!(metric, RequiredMetric::Outage(_));
+        if is_command == requirement.command.is_empty() {
+            self.add("command", "metric = \"command\" and command = [\"PROGRAM\", …] go together");
+        }
+        if requirement.inside && !(is_command && requirement.partition.is_some()) {
+            self.add("inside", "a command runs inside of a partition: write partition = \"NAME\"");
+        }
+        if is_outage != requirement.failure.is_some() {
+            self.add("failure", "a metric of outage and failure = \"PART\" go together");
+        }
+        if is_outage != requirement.client.is_some() {
+            self.add("client", "a metric of outage and client = { kind, at } go together");
+        }
+        if let (RequiredMetric::Outage(OutageMetric::Lost | OutageMetric::Doubled), Some(client)) =
+            (metric, &requirement.client)
+            && client.kind != ClientKind::Echo
+        {
+            self.add("client", format!("{metric} is known of kind = \"echo\" alone"));
+        }
+        match probe_of(metric) {
+            None if requirement.params.is_some() => self.add("params", "only probes have parameters"),
+            None if requirement.folder.is_some() => self.add("folder", "only the probe disk has a folder"),
+            None => {}
+            Some(kind) if kind.is_made_together() => {
+                self.add("metric", format!("{kind} is measured between two instances, which is not possible here; use metric = \"command\""));
+            }
+            Some(kind) => {
+                if let Err(why) = probe_with(kind, requirement.params.as_ref()) {
+                    self.add("params", why.to_string());
+                }
+                if requirement.folder.is_some() && kind != ProbeKind::Disk {
+                    self.add("folder", "only the probe disk has a folder");
+                }
+            }
+        }
+        let loads = requirement.load.as_ref().map_or(&[][..], super::RequiredLoad::declared);
+        if requirement.load.is_some() && !metric.is_sampled() {
+            self.add("load", format!("{metric} is looked at, not measured: no load matters"));
+        }
+        if loads.len() > 16 {
+            self.add("load", "at most 16 loads");
+        }
+        for place in loads.iter().filter_map(|load| load.place.as_deref()).filter(|place| *place != ON_HOST) {
+            self.known("load", place);
+        }
+    }
+
+    fn parts(&mut self) {
+        let requirement = self.requirement;
+        if !(0.5..=0.9999).contains(&requirement.confidence) {
+            self.add("confidence", format!("wanted 0.5 … 0.9999, got {}", requirement.confidence));
+        }
+        if !(1..=86_400).contains(&requirement.budget_s) {
+            self.add("budget_s", format!("wanted 1 … 86400, got {}", requirement.budget_s));
+        }
+        let too_long =
+            requirement.command.iter().any(|word| word.len() > LONGEST_TEXT || word.contains('\0'));
+        if requirement.command.len() > MOST_WORDS || too_long {
+            self.add(
+                "command",
+                format!("at most {MOST_WORDS} words of {LONGEST_TEXT} bytes, without a zero byte"),
+            );
+        }
+        if requirement
+            .folder
+            .as_ref()
+            .is_some_and(|folder| !folder.starts_with('/') || folder.len() > LONGEST_TEXT)
+        {
+            self.add("folder", "wanted a path from the root");
+        }
+        if let Some(client) = &requirement.client {
+            if !client.at.ip().is_loopback() {
+                self.add(
+                    "client",
+                    format!("{} is not this host's loopback: ports of the set are", client.at),
+                );
+            }
+            if !(1..=10_000).contains(&client.period_ms.get())
+                || !(1..=600_000).contains(&client.answer_within_ms.get())
+            {
+                self.add("client", "period_ms is 1 … 10000, answer_within_ms 1 … 600000");
+            }
+            let is_path = client.path.starts_with('/')
+                && client.path.len() <= 1000
+                && client.path.bytes().all(|b| b.is_ascii_graphic());
+            if !is_path {
+                self.add("client", "path begins with / and has at most 1000 letters without blanks");
+            }
+        }
+        if let Some(name) = requirement.failure.as_ref().and_then(super::InjectedFailure::partition) {
+            self.known("failure", name);
+        }
+        if matches!(requirement.limit(), Some((Comparator::AtMost, limit)) if limit.value == 0.0 && limit.unit != Unit::Count && limit.unit != Unit::Bytes && limit.unit != Unit::Share)
+        {
+            self.add("at_most", "nothing takes no time at all");
+        }
+    }
+}
+
+impl Requirement {
+    /// The probe that it wants, with its parameters; none where the metric is another.
+    pub fn probe(&self) -> Option<ProbeSpec> {
+        let kind = self.metric.as_ref().and_then(probe_of)?;
+        probe_with(kind, self.params.as_ref()).ok()
+    }
+}

@@ -1,0 +1,167 @@
+//! Which part fails on purpose, and who notices.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::partition::is_name;
+use units::{Millis, Reason};
+
+/// A part of a set that is made to fail, written `qemu.db`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum InjectedFailure {
+    /// `program.NAME`: the partition's own program is killed.
+    Program(String),
+    /// `qemu.NAME`: its QEMU is killed.
+    Qemu(String),
+    /// `partition.NAME`: its QEMU and who looks after it.
+    Partition(String),
+    /// `switch.NETWORK.LINK`: the switch of a link is killed.
+    Switch(String, u32),
+    /// `link.NETWORK.LINK`: the switch of a link stands still for a while, and carries nothing.
+    Link(String, u32),
+    /// `host`: all partitions and switches of the set at once.
+    Host,
+}
+
+impl InjectedFailure {
+    /// The partition that is hit, where it is one.
+    pub fn partition(&self) -> Option<&str> {
+        match self {
+            Self::Program(name) | Self::Qemu(name) | Self::Partition(name) => Some(name),
+            Self::Switch(..) | Self::Link(..) | Self::Host => None,
+        }
+    }
+
+    /// The network that is hit, where it is one.
+    pub fn network(&self) -> Option<(&str, u32)> {
+        match self {
+            Self::Switch(name, link) | Self::Link(name, link) => Some((name, *link)),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for InjectedFailure {
+    type Err = Reason;
+
+    fn from_str(text: &str) -> Result<Self, Reason> {
+        let shown: String = text.chars().take(80).collect();
+        let wanted = || {
+            Reason::from(format!(
+                "\"{shown}\" is no part that can fail: wanted program.NAME, qemu.NAME, partition.NAME, \
+                 switch.NETWORK.LINK, link.NETWORK.LINK, or host"
+            ))
+        };
+        if text == "host" {
+            return Ok(Self::Host);
+        }
+        let (kind, rest) = text.split_once('.').ok_or_else(wanted)?;
+        let linked = || {
+            let (network, link) = rest.rsplit_once('.').ok_or_else(wanted)?;
+            if !is_name(network) {
+                return Err(wanted());
+            }
+            Ok((network.to_owned(), link.parse().map_err(|_| wanted())?))
+        };
+        let named = || if is_name(rest) { Ok(rest.to_owned()) } else { Err(wanted()) };
+        match kind {
+            "program" => named().map(Self::Program),
+            "qemu" => named().map(Self::Qemu),
+            "partition" => named().map(Self::Partition),
+            "switch" => linked().map(|(network, link)| Self::Switch(network, link)),
+            "link" => linked().map(|(network, link)| Self::Link(network, link)),
+            _ => Err(wanted()),
+        }
+    }
+}
+
+impl fmt::Display for InjectedFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(name) => f.pad(&format!("program.{name}")),
+            Self::Qemu(name) => f.pad(&format!("qemu.{name}")),
+            Self::Partition(name) => f.pad(&format!("partition.{name}")),
+            Self::Switch(network, link) => f.pad(&format!("switch.{network}.{link}")),
+            Self::Link(network, link) => f.pad(&format!("link.{network}.{link}")),
+            Self::Host => f.pad("host"),
+        }
+    }
+}
+
+impl TryFrom<String> for InjectedFailure {
+    type Error = Reason;
+
+    fn try_from(text: String) -> Result<Self, Reason> {
+        text.parse()
+    }
+}
+
+impl From<InjectedFailure> for String {
+    fn from(failure: InjectedFailure) -> Self {
+        failure.to_string()
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for InjectedFailure {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "InjectedFailure".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "pattern": "^(host|(program|qemu|partition)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+)$",
+            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, host."
+        })
+    }
+}
+
+/// Who asks the set again and again from outside, and so notices when it is gone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// What counts as an answer.
+    pub kind: ClientKind,
+    /// Where it asks: a port of the set on this host, `127.0.0.1:8080`.
+    pub at: SocketAddr,
+    /// For `http`: what it asks for.
+    #[serde(default = "root_path")]
+    pub path: String,
+    /// How often it asks, 1 … 10,000 ms.
+    #[serde(default = "usual_period")]
+    pub period_ms: Millis,
+    /// When an answer is late: 1 … 600,000 ms.
+    #[serde(default = "usual_within")]
+    pub answer_within_ms: Millis,
+}
+
+fn root_path() -> String {
+    "/".to_owned()
+}
+
+const fn usual_period() -> Millis {
+    Millis::from_millis(10)
+}
+
+const fn usual_within() -> Millis {
+    Millis::from_millis(1000)
+}
+
+/// What counts as an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientKind {
+    /// The first byte of a server that speaks first (SSH, SMTP), on a new connection each time.
+    Greeting,
+    /// A status from 200 to 399 of HTTP, on a new connection each time.
+    Http,
+    /// The same line back over a connection that is kept: lines are numbered, so lost and doubled ones are counted.
+    Echo,
+}

@@ -1,0 +1,180 @@
+//! Files of requirements: what is read, and what is told at which line.
+
+use proptest::prelude::*;
+
+use super::*;
+use units::metric::Unit;
+
+const GOOD: &str = r#"
+set = "plant"
+
+[requirement.R]
+text = "The controller reacts in time."
+
+[requirement.R1]
+text = "An activation is answered within 10 ms in 99.9 % of cases, beside busy neighbours."
+parent = "R"
+partition = "plc"
+metric = "wakeup.response_p99_9_ns"
+at_most = "10 ms"
+load = ["cpu@host", "memory@db"]
+params = { duration_ms = 500 }
+
+[requirement."R2.a"]
+text = "It lies where it was planned."
+parent = "R"
+partition = "plc"
+metric = "placement.differences"
+exactly = 0
+
+[requirement.R3]
+text = "A dead database is back within 10 s."
+metric = "outage.duration_ns"
+at_most = "10 s"
+failure = "qemu.db"
+client = { kind = "http", at = "127.0.0.1:8080" }
+
+[requirement.R4]
+text = "The application's own test passes."
+metric = "command.failures"
+exactly = 0
+command = ["./acceptance", "--tap"]
+
+[requirement.R5]
+text = "It survives a fire."
+not_tested = "nobody burns the laboratory"
+"#;
+
+#[test]
+fn a_good_file_is_read_and_comes_back() {
+    let read = RequirementFile::from_toml(GOOD, "file").expect("read");
+    assert_eq!((read.set.as_str(), read.requirements.len()), ("plant", 6));
+    let one = &read.requirements["R1"];
+    assert_eq!(one.subject(), Subject::Partition("plc".to_owned()));
+    assert_eq!(one.limit_words(), "at most 10 ms");
+    assert_eq!(one.limit().map(|(_, limit)| (limit.value, limit.unit)), Some((1e7, Unit::Nanoseconds)));
+    assert_eq!(one.load.as_ref().map(ToString::to_string).as_deref(), Some("beside cpu@host, memory@db"));
+    assert!(one.probe().is_some());
+    assert_eq!(read.requirements["R3"].failure, Some(InjectedFailure::Qemu("db".to_owned())));
+    let text = toml::to_string(&read).expect("TOML");
+    assert_eq!(RequirementFile::from_toml(&text, "").expect("read again"), read);
+    let json = serde_json::to_string(&read.requirements).expect("JSON");
+    assert_eq!(serde_json::from_str::<Requirements>(&json).expect("read"), read.requirements);
+}
+
+#[test]
+fn a_sets_file_may_have_them_and_is_read_by_up_as_before() {
+    let text = "[partition.plc]\nprogram = [\"/bin/true\"]\n\n[requirement.A]\ntext = \"x\"\npartition = \"plcc\"\n\
+                metric = \"placement.running\"\nexactly = 1\n";
+    crate::partition::set::PartitionSet::from_toml(text, "plant").expect("a set");
+    let errors = RequirementFile::from_toml(text, "plant").expect_err("no such partition").to_string();
+    assert_eq!(
+        errors,
+        "line 6: requirement.A.partition: there is no partition \"plcc\"; did you mean \"plc\"?"
+    );
+    let text = text.replace("plcc", "plc");
+    assert_eq!(RequirementFile::from_toml(&text, "plant").expect("good").set, "plant");
+}
+
+/// Each: what is changed in the good file, and what is told with its line.
+#[test]
+fn what_is_wrong_is_told_with_its_line() {
+    let cases = [
+        (
+            "at_most = \"10 ms\"",
+            "at_most = \"10 MB/s\"",
+            "line 12: requirement.R1.at_most: wakeup.response_p99_9_ns is a time",
+        ),
+        ("at_most = \"10 ms\"", "at_most = \"10 mss\"", "line 12: requirement.R1: \"mss\" is no unit"),
+        ("at_most = \"10 ms\"\n", "", "requirement.R1.metric: it has no limit"),
+        (
+            "load = [\"cpu@host\", \"memory@db\"]\n",
+            "",
+            "requirement.R1.metric: a limit on what is measured needs a load",
+        ),
+        ("response_p99_9_ns", "respnse_p99_9_ns", "did you mean \"wakeup.response_p99_9_ns\"?"),
+        ("wakeup.response_p99_9_ns", "wakeupp.response_p99_9_ns", "did you mean \"wakeup\"?"),
+        (
+            "parent = \"R\"\npartition = \"plc\"\nmetric = \"wakeup",
+            "parent = \"RR\"\npartition = \"plc\"\nmetric = \"wakeup",
+            "line 9: requirement.R1.parent: there is no requirement \"RR\"",
+        ),
+        (
+            "text = \"The controller reacts in time.\"",
+            "text = \"x\"\nparent = \"R1\"",
+            "it is a part of itself: R → R1 → R",
+        ),
+        (
+            "duration_ms = 500",
+            "duration_s = 500",
+            "requirement.R1.params: unknown parameter \"duration_s\" of wakeup",
+        ),
+        ("failure = \"qemu.db\"", "failure = \"qemuu.db\"", "is no part that can fail"),
+        ("failure = \"qemu.db\"\n", "", "requirement.R3.failure: a metric of outage and failure"),
+        ("127.0.0.1:8080", "192.0.2.1:8080", "is not this host's loopback"),
+        ("command = [\"./acceptance\", \"--tap\"]\n", "", "requirement.R4.command: metric = \"command\""),
+        (
+            "not_tested = \"nobody burns the laboratory\"",
+            "partition = \"x\"",
+            "it has neither a metric nor parts",
+        ),
+        ("text = \"The controller reacts in time.\"", "txt = \"x\"", "line 5: requirement.R: unknown"),
+        ("set = \"plant\"", "sett = \"plant\"", "line 2: sett: unknown key"),
+        ("cpu@host", "cpv@host", "did you mean \"cpu\"?"),
+        (
+            "metric = \"placement.differences\"",
+            "metric = \"placement.diferences\"",
+            "did you mean \"placement.differences\"?",
+        ),
+        (
+            "metric = \"placement.differences\"",
+            "metric = \"host.cpus\"",
+            "host.cpus is about host = true, this one is about plc",
+        ),
+        (
+            "exactly = 0\n\n[requirement.R3]",
+            "exactly = 0\nat_most = 1\n\n[requirement.R3]",
+            "it has two limits",
+        ),
+        (
+            "params = { duration_ms = 500 }",
+            "confidence = 1.5",
+            "requirement.R1.confidence: wanted 0.5 … 0.9999, got 1.5",
+        ),
+    ];
+    for (from, to, told) in cases {
+        let text = GOOD.replacen(from, to, 1);
+        assert_ne!(text, GOOD, "{from}");
+        let errors = RequirementFile::from_toml(&text, "file").expect_err(to).to_string();
+        assert!(errors.contains(told), "{to}: wanted {told}, got {errors}");
+    }
+}
+
+#[test]
+fn every_metric_of_every_probe_can_be_named_and_has_its_unit() {
+    for kind in probes::ProbeKind::ALL {
+        let all = probes::catalogue(*kind);
+        assert!(!all.is_empty(), "{kind}");
+        for metric in all {
+            let name: RequiredMetric = format!("{kind}.{}", metric.id).parse().expect("known");
+            assert_eq!(name.unit(), Some(metric.unit), "{name}");
+            assert_eq!(name.to_string().parse::<RequiredMetric>(), Ok(name));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_it_panic(text in "\\PC{0,200}", unit in "[a-zA-Z%/µ ]{0,6}", number in any::<f64>()) {
+        let _ = RequirementFile::from_toml(&text, "x");
+        let _ = format!("{number} {unit}").parse::<RequiredLimit>();
+        let _ = text.parse::<InjectedFailure>();
+        let _ = text.parse::<RequiredMetric>();
+    }
+
+    #[test]
+    fn a_limit_is_what_its_number_and_unit_say(number in 0.0_f64..1e6) {
+        let limit: RequiredLimit = format!("{number} ms").parse().expect("a limit");
+        prop_assert!((limit.value - number * 1e6).abs() <= number);
+    }
+}

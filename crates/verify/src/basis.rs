@@ -1,0 +1,121 @@
+//! What results rest on: the program, the host's kernel and processor, QEMU, the guests' kernel, and of the set each partition as its
+//! file has it, its place as the kernel has it, each network, and each requirement.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use images::Digest;
+use model::partition::Given;
+use model::partition::set::{PartitionStatus, UnitSpec};
+use model::requirement::Requirements;
+use model::verification::Basis;
+use partition::set::folder;
+use platforms::vm::kernel::{Places, find};
+
+use crate::conclude;
+use crate::look::{LookedAt, given};
+
+/// Largest program or kernel that is read.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// All of it, as it is now.
+pub fn of(looked: &LookedAt, requirements: &Requirements, exe: &Path) -> Basis {
+    let mut basis = Basis::new();
+    let mut add = |key: &str, value: Option<String>| {
+        // What is not known now may be known the next time: a change of that is one, too.
+        basis.insert(key.to_owned(), value.unwrap_or_else(|| "not known".to_owned()));
+    };
+    let mut files = Files::default();
+    add("program", files.digest(exe));
+    add("kernel", kernel());
+    add("processor", cpuinfo("model name"));
+    add("microcode", cpuinfo("microcode"));
+    for (name, network) in &looked.set.networks {
+        add(&format!("network.{name}"), of_json(network));
+    }
+    for (name, entry) in &looked.set.partitions {
+        add(&format!("partition.{name}"), of_json(entry));
+        let Some(status) = looked.status.partitions.iter().find(|one| one.name == *name) else { continue };
+        add(&format!("place.{name}"), given(status).ok().map(|given| place_words(&given)));
+        add(&format!("qemu.{name}"), qemu(status, &mut files));
+        add(&format!("guest-kernel.{name}"), guest_kernel(status, &mut files));
+    }
+    for (id, requirement) in requirements {
+        add(&format!("requirement.{id}"), Some(conclude::digest(requirement)));
+    }
+    basis
+}
+
+/// Digests of files, each read once.
+#[derive(Default)]
+struct Files(BTreeMap<(u64, u64), Option<String>>);
+
+impl Files {
+    fn digest(&mut self, path: &Path) -> Option<String> {
+        let file = File::open(path).ok()?;
+        let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let known = self.0.entry((about.dev(), about.ino()));
+        known.or_insert_with(|| digest(file)).clone()
+    }
+}
+
+fn digest(file: File) -> Option<String> {
+    let mut bytes = Vec::new();
+    let read = file.take(MOST_BYTES + 1).read_to_end(&mut bytes).ok()?;
+    (read as u64 <= MOST_BYTES).then(|| Digest::of(&bytes).short().to_owned())
+}
+
+fn of_json(value: &impl serde::Serialize) -> Option<String> {
+    Some(Digest::of(&serde_json::to_vec(value).ok()?).short().to_owned())
+}
+
+fn kernel() -> Option<String> {
+    let word = |name: &str| fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
+    Some(format!("{} {}", word("osrelease")?.trim(), word("version")?.trim()))
+}
+
+fn cpuinfo(name: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+/// The program that runs as its QEMU, and how it runs CPUs.
+fn qemu(status: &PartitionStatus, files: &mut Files) -> Option<String> {
+    let program = files.digest(&PathBuf::from(format!("/proc/{}/exe", status.pid?)))?;
+    Some(format!("{program}, {}", status.engine.as_deref().unwrap_or("engine not known")))
+}
+
+fn guest_kernel(status: &PartitionStatus, files: &mut Files) -> Option<String> {
+    let UnitSpec::Partition(unit) = folder::read_unit(&status.folder)? else { return None };
+    let tools = unit.tools;
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
+    let places = Places {
+        named: tools.kernel.as_deref().map(Path::new),
+        named_modules: tools.modules.as_deref().map(Path::new),
+        cache: &tools.cache,
+        root: Path::new("/"),
+        host_release: release.trim(),
+    };
+    let kernel = find(&places).ok()?;
+    Some(format!("{} {}", kernel.release, files.digest(&kernel.image)?))
+}
+
+/// A place in words: what is compared, and what people are told when it is another one.
+fn place_words(given: &Given) -> String {
+    let cpus: Vec<String> =
+        given.cpus.iter().map(|cpu| format!("{} {}", cpu.allowed, cpu.scheduling)).collect();
+    let mut words = vec![format!("CPUs {}", cpus.join("; ")), format!("{} MiB", given.memory.size.get())];
+    if !given.memory.nodes.numbers().is_empty() {
+        words.push(format!("nodes {}", given.memory.nodes));
+    }
+    if given.memory.hugepages {
+        words.push("huge pages".to_owned());
+    }
+    words.extend(given.cpu_weight.map(|weight| format!("weight {weight}")));
+    words.extend(given.cpu_cap_percent.map(|cap| format!("cap {cap} %")));
+    words.join(", ")
+}

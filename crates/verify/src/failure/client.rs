@@ -1,0 +1,342 @@
+//! Who asks again and again from outside. Open loop: a request goes out when it is due, whatever became of those before.
+//!
+//! ```text
+//!  every period: request n ─► a thread that waits for its answer, or the kept connection of `echo` ─► answered at, or not in time
+//! ```
+//! That a connection is made says nothing: who listens on this host is Bulkhead, also while the partition boots. So only what comes
+//! from the program counts: a status, a line that comes back, or the first byte of those who speak first.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use model::requirement::{Client, ClientKind};
+use model::verification::Outage;
+use units::{Nanos, Reason};
+
+/// Requests that are on their way at once; more are counted as missing.
+const MOST_AT_ONCE: usize = 512;
+/// Requests that are remembered.
+const MOST_REQUESTS: usize = 2_000_000;
+/// After the last missing answer at least so long without another one.
+const FOR_GOOD: Duration = Duration::from_secs(1);
+/// Periods of that at least.
+const FOR_GOOD_PERIODS: u32 = 10;
+/// Bytes that are read of an answer until its first line has ended.
+const MOST_HEAD: u64 = 16 * 1024;
+/// How long a new connection of `echo` is waited for.
+const RECONNECT: Duration = Duration::from_millis(200);
+
+/// A request.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    at: Instant,
+    answered: Option<Instant>,
+    answers: u32,
+}
+
+/// What a client has seen since a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answering {
+    /// All requests since then were answered in time, as far as that can be said.
+    NothingMissing,
+    /// Answers are missing.
+    Missing,
+    /// Some were missing, and none any more.
+    AnsweredForGood,
+}
+
+/// A client that asks.
+pub struct Asking {
+    shared: Arc<Shared>,
+    asks: Option<JoinHandle<()>>,
+    client: Client,
+}
+
+struct Shared {
+    requests: Mutex<Vec<Request>>,
+    on_their_way: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    fn requests(&self) -> MutexGuard<'_, Vec<Request>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more; its number.
+    fn ask(&self) -> Option<usize> {
+        let mut all = self.requests();
+        if all.len() >= MOST_REQUESTS {
+            return None;
+        }
+        all.push(Request { at: Instant::now(), answered: None, answers: 0 });
+        Some(all.len() - 1)
+    }
+
+    fn answered(&self, number: usize) {
+        if let Some(request) = self.requests().get_mut(number) {
+            request.answered.get_or_insert_with(Instant::now);
+            request.answers = request.answers.saturating_add(1);
+        }
+    }
+}
+
+impl Asking {
+    /// Begins to ask.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn start(client: &Client) -> Result<Self, Reason> {
+        let shared = Arc::new(Shared {
+            requests: Mutex::default(),
+            on_their_way: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        });
+        let (asks, owned) = (Arc::clone(&shared), client.clone());
+        let asks = thread::Builder::new().name("client".to_owned()).spawn(move || match owned.kind {
+            ClientKind::Echo => echo(&asks, &owned),
+            ClientKind::Greeting | ClientKind::Http => ask(&asks, &owned),
+        });
+        let asks = asks.map_err(|error| format!("no thread for the client: {error}"))?;
+        Ok(Self { shared, asks: Some(asks), client: client.clone() })
+    }
+
+    fn within(&self) -> Duration {
+        self.client.answer_within_ms.to_duration()
+    }
+
+    /// How long none may be missing until it is answered for good.
+    fn for_good(&self) -> Duration {
+        FOR_GOOD.max(self.client.period_ms.to_duration() * FOR_GOOD_PERIODS)
+    }
+
+    /// How long something that nobody notices is waited for.
+    pub fn patience(&self) -> Duration {
+        self.within() + self.for_good()
+    }
+
+    /// Requests so far, and those that were answered in time.
+    pub fn counts(&self) -> (usize, usize) {
+        let all = self.shared.requests();
+        (all.len(), all.iter().filter(|one| self.in_time(one)).count())
+    }
+
+    fn in_time(&self, request: &Request) -> bool {
+        request
+            .answered
+            .is_some_and(|answered| answered.saturating_duration_since(request.at) <= self.within())
+    }
+
+    /// Whether nothing can be said of it yet.
+    fn is_open(&self, request: &Request) -> bool {
+        request.answered.is_none() && request.at.elapsed() <= self.within()
+    }
+
+    /// How many of those that were answered last were so without one missing.
+    pub fn answered_in_a_row(&self) -> usize {
+        let all = self.shared.requests();
+        all.iter().rev().skip_while(|one| self.is_open(one)).take_while(|one| self.in_time(one)).count()
+    }
+
+    /// What was seen since a moment.
+    pub fn since(&self, moment: Instant) -> Answering {
+        let all = self.shared.requests();
+        // One that went out before may be lost because of it.
+        let from = all.partition_point(|one| one.at + self.within() < moment);
+        let after = all.get(from..).unwrap_or_default();
+        let missing = after.iter().rposition(|one| !self.in_time(one) && !self.is_open(one));
+        let Some(last) = missing else { return Answering::NothingMissing };
+        let good = after.get(last + 1..).unwrap_or_default();
+        let since = good.first().map(|one| one.at);
+        let is_good = good.iter().take_while(|one| self.in_time(one)).count();
+        let held = since
+            .zip(good.get(is_good.saturating_sub(1)))
+            .map(|(from, to)| to.at.saturating_duration_since(from));
+        if is_good > 0 && held.is_some_and(|held| held >= self.for_good()) {
+            Answering::AnsweredForGood
+        } else {
+            Answering::Missing
+        }
+    }
+
+    /// Asks no more; what came of it, counted from the moment of the failure.
+    pub fn finish(mut self, failed_at: Instant) -> Outage {
+        let waited = failed_at.elapsed();
+        // What is on its way now is no part of it: it could not be answered in time.
+        let until = Instant::now().checked_sub(self.within()).unwrap_or(failed_at);
+        self.end();
+        let all = self.shared.requests();
+        let asked: Vec<&Request> =
+            all.iter().filter(|one| one.answered.is_some() || one.at <= until).collect();
+        let before = asked.iter().filter(|one| one.at < failed_at && self.in_time(one)).count();
+        let is_part = |one: &&&Request| one.at + self.within() >= failed_at;
+        let missing: Vec<&&Request> = asked.iter().filter(is_part).filter(|one| !self.in_time(one)).collect();
+        let since = |at: Instant| Nanos::from_duration(at.saturating_duration_since(failed_at));
+        let again = missing.last().and_then(|last| {
+            let after = asked.iter().filter(|one| one.at > last.at);
+            after.filter_map(|one| one.answered).min()
+        });
+        let doubled = asked.iter().filter(|one| one.answers > 1).count();
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        Outage {
+            answered_before: count(before),
+            first_missing_ns: missing.first().map(|first| since(first.at)),
+            answered_again_ns: again.map(since),
+            restored_ns: None,
+            asked: count(asked.len()),
+            lost: count(asked.iter().filter(|one| one.answered.is_none()).count()),
+            doubled: (self.client.kind == ClientKind::Echo).then(|| count(doubled)),
+            waited_ns: Nanos::from_duration(waited),
+            undone: String::new(),
+        }
+    }
+
+    fn end(&mut self) {
+        self.shared.is_over.store(true, Ordering::SeqCst);
+        if let Some(asks) = self.asks.take() {
+            let _ = asks.join();
+        }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Waits until the next request is due.
+fn pause(next: &mut Instant, period: Duration) {
+    *next += period;
+    let now = Instant::now();
+    if *next < now {
+        // A machine that stood still: what was due meanwhile is not made up for.
+        *next = now;
+    }
+    thread::sleep(next.saturating_duration_since(now));
+}
+
+/// A connection for each request.
+fn ask(shared: &Arc<Shared>, client: &Client) {
+    let mut next = Instant::now();
+    while !shared.is_over.load(Ordering::SeqCst) {
+        let Some(number) = shared.ask() else { return };
+        if shared.on_their_way.load(Ordering::SeqCst) < MOST_AT_ONCE {
+            shared.on_their_way.fetch_add(1, Ordering::SeqCst);
+            let (asks, owned) = (Arc::clone(shared), client.clone());
+            let started = thread::Builder::new().name("request".to_owned()).spawn(move || {
+                if is_answered(&owned).unwrap_or(false) {
+                    asks.answered(number);
+                }
+                asks.on_their_way.fetch_sub(1, Ordering::SeqCst);
+            });
+            if started.is_err() {
+                shared.on_their_way.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        pause(&mut next, client.period_ms.to_duration());
+    }
+}
+
+fn is_answered(client: &Client) -> std::io::Result<bool> {
+    let within = client.answer_within_ms.to_duration();
+    let until = Instant::now() + within;
+    let mut stream = TcpStream::connect_timeout(&client.at, within)?;
+    let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    if client.kind == ClientKind::Greeting {
+        stream.set_read_timeout(Some(left()))?;
+        return Ok(stream.read(&mut [0; 1])? > 0);
+    }
+    stream.set_write_timeout(Some(left()))?;
+    let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", client.path, client.at);
+    stream.write_all(request.as_bytes())?;
+    stream.set_read_timeout(Some(left()))?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MOST_HEAD)).read_line(&mut line)?;
+    let mut words = line.split_ascii_whitespace();
+    let is_http = words.next().is_some_and(|word| word.starts_with("HTTP/1."));
+    let status = words.next().and_then(|word| word.parse::<u16>().ok());
+    Ok(is_http && status.is_some_and(|status| (200..400).contains(&status)))
+}
+
+/// Lines over a connection that is kept, and made anew when it broke.
+fn echo(shared: &Arc<Shared>, client: &Client) {
+    let mut next = Instant::now();
+    let mut line: Option<TcpStream> = None;
+    let mut readers = BTreeMap::new();
+    while !shared.is_over.load(Ordering::SeqCst) {
+        let Some(number) = shared.ask() else { return };
+        if line.is_none() {
+            line =
+                TcpStream::connect_timeout(&client.at, RECONNECT.min(client.answer_within_ms.to_duration()))
+                    .ok();
+            let copy = line.as_ref().and_then(|line| line.try_clone().ok());
+            let reads = Arc::clone(shared);
+            let reader = copy.map(|copy| thread::spawn(move || listen(&reads, copy)));
+            readers.extend(reader.map(|reader| (number, reader)));
+        }
+        if let Some(open) = &mut line {
+            let _ = open.set_write_timeout(Some(RECONNECT));
+            if open.write_all(format!("bulkhead {number}\n").as_bytes()).is_err() {
+                let _ = open.shutdown(std::net::Shutdown::Both);
+                line = None;
+            }
+        }
+        let broken = readers
+            .last_key_value()
+            .is_some_and(|(_, reader): (&usize, &JoinHandle<()>)| reader.is_finished());
+        if broken {
+            line = None;
+        }
+        readers.retain(|_, reader| !reader.is_finished());
+        pause(&mut next, client.period_ms.to_duration());
+    }
+    if let Some(open) = line {
+        // Answers that are late are waited for as long as any.
+        let _ = open.shutdown(std::net::Shutdown::Write);
+        let _ = open.set_read_timeout(Some(client.answer_within_ms.to_duration()));
+    }
+    for (_, reader) in readers {
+        let _ = reader.join();
+    }
+}
+
+/// Counts what comes back.
+fn listen(shared: &Shared, stream: TcpStream) {
+    let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+    let mut reader = BufReader::new(stream);
+    let mut line = Vec::new();
+    let mut over: Option<Instant> = None;
+    loop {
+        match (&mut reader).take(256).read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) if line.last() != Some(&b'\n') && line.len() < 256 => {}
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line);
+                let number = text.trim_end().strip_prefix("bulkhead ").and_then(|number| number.parse().ok());
+                if let Some(number) = number {
+                    shared.answered(number);
+                }
+                line.clear();
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                // The last answers have a moment.
+                if shared.is_over.load(Ordering::SeqCst) {
+                    let since = *over.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= FOR_GOOD {
+                        return;
+                    }
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

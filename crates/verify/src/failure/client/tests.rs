@@ -1,0 +1,189 @@
+//! Clients against servers that vanish and come back when the test says so, lose lines, and send some twice.
+
+use std::net::{Shutdown, TcpListener};
+use std::sync::atomic::AtomicU32;
+
+use units::Millis;
+
+use super::*;
+
+/// Generous: what takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a server does with each line or connection.
+const UP: u32 = 0;
+/// It takes connections, and cuts them off.
+const GONE: u32 = 1;
+/// It takes what comes and answers nothing.
+const SILENT: u32 = 2;
+/// It answers twice.
+const TWICE: u32 = 3;
+
+struct Server {
+    state: Arc<AtomicU32>,
+    client: Client,
+}
+
+impl Server {
+    /// On a port of its own, for as long as the test runs.
+    fn start(kind: ClientKind) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let at = listener.local_addr().expect("an address");
+        let state = Arc::new(AtomicU32::new(UP));
+        let says = Arc::clone(&state);
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (stream, state) = (stream.expect("a connection"), Arc::clone(&says));
+                thread::spawn(move || serve(&stream, kind, &state));
+            }
+        });
+        let (period_ms, answer_within_ms) = (Millis::from_millis(5), Millis::from_millis(300));
+        Self { state, client: Client { kind, at, path: "/".to_owned(), period_ms, answer_within_ms } }
+    }
+
+    fn set(&self, state: u32) {
+        self.state.store(state, Ordering::SeqCst);
+    }
+}
+
+fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
+    stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a deadline");
+    let (mut waiting, mut chunk) = (Vec::new(), [0; 4096]);
+    if kind == ClientKind::Greeting && state.load(Ordering::SeqCst) == UP {
+        let _ = stream.write_all(b"220 hello\r\n");
+        return;
+    }
+    loop {
+        let now = state.load(Ordering::SeqCst);
+        if now == GONE {
+            let _ = stream.shutdown(Shutdown::Both);
+            return;
+        }
+        match stream.read(&mut chunk) {
+            Ok(0) => return,
+            Ok(count) => waiting.extend_from_slice(&chunk[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
+            Err(_) => return,
+        }
+        while let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = waiting.drain(..=end).collect();
+            let answer =
+                if kind == ClientKind::Http { b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() } else { line };
+            let times = match now {
+                UP => 1,
+                TWICE => 2,
+                _ => 0,
+            };
+            for _ in 0..times {
+                let _ = stream.write_all(&answer);
+            }
+            if kind == ClientKind::Http {
+                return;
+            }
+        }
+    }
+}
+
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what} never came");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Begins to ask, and waits until it is answered.
+fn asked(server: &Server) -> Asking {
+    let asking = Asking::start(&server.client).expect("a thread");
+    until("an answer", || asking.answered_in_a_row() >= 20);
+    asking
+}
+
+#[test]
+fn an_outage_is_from_the_failure_to_the_first_answer_that_none_is_missing_after() {
+    let mut worst = 0.0_f64;
+    for kind in [ClientKind::Http, ClientKind::Greeting, ClientKind::Echo] {
+        for state in [GONE, SILENT] {
+            let server = Server::start(kind);
+            let asking = asked(&server);
+            assert_eq!(asking.since(Instant::now()), Answering::NothingMissing);
+            let failed_at = Instant::now();
+            server.set(state);
+            thread::sleep(Duration::from_millis(700));
+            assert_eq!(asking.since(failed_at), Answering::Missing, "{kind:?}");
+            let back_at = Instant::now();
+            server.set(UP);
+            until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
+            let outage = asking.finish(failed_at);
+            let truth = back_at.duration_since(failed_at).as_secs_f64() * 1e3;
+            let seen = outage.answered_again_ns.expect("it came back").as_f64() / 1e6;
+            let first = outage.first_missing_ns.expect("it was gone").as_f64() / 1e6;
+            println!("{kind:?}: gone for {truth:.1} ms, seen {seen:.1}, first missing after {first:.1}");
+            worst = worst.max((seen - truth).abs());
+            assert!(
+                seen >= truth - 1.0,
+                "{kind:?}: answered {seen} ms after the failure, back after {truth}"
+            );
+            assert!(
+                outage.answered_before >= 20 && outage.lost > 0 && outage.asked > outage.lost,
+                "{outage:?}"
+            );
+            assert!(first < truth, "{outage:?}");
+        }
+    }
+    println!("the farthest from the truth: {worst:.1} ms");
+}
+
+#[test]
+fn lines_that_are_lost_or_doubled_are_counted() {
+    let server = Server::start(ClientKind::Echo);
+    let asking = asked(&server);
+    let failed_at = Instant::now();
+    server.set(TWICE);
+    until("some that are doubled", || {
+        asking.shared.requests().iter().filter(|one| one.answers > 1).count() >= 5
+    });
+    server.set(UP);
+    until("an answer", || asking.answered_in_a_row() >= 20);
+    server.set(SILENT);
+    thread::sleep(Duration::from_millis(400));
+    server.set(UP);
+    until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
+    let outage = asking.finish(failed_at);
+    assert!(outage.doubled.is_some_and(|count| count >= 5), "{outage:?}");
+    assert!(outage.lost >= 5, "{outage:?}");
+}
+
+#[test]
+fn who_is_never_answered_again_has_no_end_and_who_is_not_disturbed_no_outage() {
+    let server = Server::start(ClientKind::Http);
+    let asking = asked(&server);
+    let failed_at = Instant::now();
+    server.set(GONE);
+    thread::sleep(Duration::from_millis(500));
+    let outage = asking.finish(failed_at);
+    assert!(outage.first_missing_ns.is_some() && outage.answered_again_ns.is_none(), "{outage:?}");
+    assert_eq!(outage.doubled, None);
+
+    let server = Server::start(ClientKind::Echo);
+    let asking = asked(&server);
+    let failed_at = Instant::now();
+    thread::sleep(Duration::from_millis(500));
+    let outage = asking.finish(failed_at);
+    assert_eq!(
+        (outage.first_missing_ns, outage.answered_again_ns, outage.lost),
+        (None, None, 0),
+        "{outage:?}"
+    );
+}
+
+#[test]
+fn nobody_there_is_never_answered() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut server = Server::start(ClientKind::Http);
+    server.client.at = listener.local_addr().expect("an address");
+    drop(listener);
+    let asking = Asking::start(&server.client).expect("a thread");
+    until("some requests", || asking.counts().0 >= 20);
+    assert_eq!((asking.answered_in_a_row(), asking.counts().1), (0, 0));
+}

@@ -1,0 +1,141 @@
+//! Failures that are made: a part is killed or stands still, a client outside waits until it is answered again, and what does not come
+//! back by itself is started again.
+//!
+//! ```text
+//!  client: answered 20 times in a row ─► the part fails ─► … missing … ─► answered for good ─┐
+//!                                            └► all parts run as before? started if nobody does ─┴► Outage
+//! ```
+//! A stopped switch is let go when the outage has ended; where we are killed before, its supervisor gives it up after some seconds and
+//! starts another one. So nothing stays broken, whatever becomes of us.
+
+mod client;
+mod parts;
+mod program;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use model::requirement::{Client, InjectedFailure};
+use model::verification::Outage;
+use partition::set::root::state_root;
+use platforms::Cancel;
+use units::{Nanos, Reason};
+
+pub use parts::KILL_VERB;
+pub use program::kill_program;
+
+use client::{Answering, Asking};
+use parts::Parts;
+
+/// How often it is looked how far everything is.
+const LOOK: Duration = Duration::from_millis(10);
+/// Answers in a row before anything is broken.
+const STEADY: usize = 20;
+/// How long they are waited for.
+const STEADY_WITHIN: Duration = Duration::from_secs(60);
+/// How long all parts may take to run again once the outage is over.
+const RESTORED_WITHIN: Duration = Duration::from_secs(120);
+/// What nobody starts again is started by us after this time: whoever else does has begun by then.
+const NOBODY_DOES: Duration = Duration::from_secs(2);
+
+/// Makes a part fail, measures the outage, and puts everything back.
+///
+/// # Errors
+/// The set did not answer before, the part cannot be made to fail, or something does not run again.
+pub fn make(
+    set: &str,
+    failure: &InjectedFailure,
+    client: &Client,
+    limit: Duration,
+    exe: &Path,
+    cancel: &Cancel,
+) -> Result<Outage, Reason> {
+    let mut parts = Parts::of(&state_root(), set)?;
+    if parts.settle(failure, exe, cancel)? {
+        parts = Parts::of(&state_root(), set)?;
+    }
+    if !parts.all_run() {
+        return Err(
+            format!("set \"{set}\" does not run as a whole before: {}", parts.missing().join(", ")).into()
+        );
+    }
+    let asking = Asking::start(client)?;
+    steady(&asking, client, cancel)?;
+    let failed_at = Instant::now();
+    parts.fail(failure, exe)?;
+    let outcome = wait(&mut parts, &asking, failed_at, limit, cancel, exe);
+    // Whatever came of it.
+    let undone = parts.undo(failure, exe, RESTORED_WITHIN, cancel);
+    let mut outage = asking.finish(failed_at);
+    let (restored, undone) = (outcome?, undone?);
+    outage.restored_ns = restored.map(|at| Nanos::from_duration(at.saturating_duration_since(failed_at)));
+    if outage.restored_ns.is_none() {
+        outage.restored_ns = Some(Nanos::from_duration(failed_at.elapsed()));
+    }
+    outage.undone = undone;
+    if cancel.is_cancelled() {
+        return Err("interrupted".into());
+    }
+    Ok(outage)
+}
+
+/// Waits until the client is answered again and again.
+fn steady(asking: &Asking, client: &Client, cancel: &Cancel) -> Result<(), Reason> {
+    let until = Instant::now() + STEADY_WITHIN;
+    while asking.answered_in_a_row() < STEADY {
+        if cancel.is_cancelled() {
+            return Err("interrupted".into());
+        }
+        if Instant::now() >= until {
+            let (asked, answered) = asking.counts();
+            return Err(format!(
+                "before anything failed, {STEADY} answers in a row were wanted from {}: of {asked} requests {answered} were \
+                 answered within {} ms",
+                client.at,
+                client.answer_within_ms.get()
+            )
+            .into());
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Until the client is answered for good and all parts run, or the limit is over; since when all parts run again.
+fn wait(
+    parts: &mut Parts,
+    asking: &Asking,
+    failed_at: Instant,
+    limit: Duration,
+    cancel: &Cancel,
+    exe: &Path,
+) -> Result<Option<Instant>, Reason> {
+    let (mut restored, mut was_seen) = (None, false);
+    while failed_at.elapsed() < limit {
+        if cancel.is_cancelled() {
+            return Err("interrupted".into());
+        }
+        let runs = parts.run_again();
+        was_seen |= !runs;
+        match (runs, was_seen) {
+            (true, true) => restored = restored.or_else(|| Some(Instant::now())),
+            (false, _) => restored = None,
+            (true, false) => {}
+        }
+        if failed_at.elapsed() >= NOBODY_DOES {
+            parts.start_what_nobody_does(exe, cancel);
+        }
+        let seen = asking.since(failed_at);
+        let is_over = match seen {
+            Answering::AnsweredForGood => true,
+            // Nobody outside noticed: not within the time that noticing takes.
+            Answering::NothingMissing => failed_at.elapsed() >= asking.patience(),
+            Answering::Missing => false,
+        };
+        if is_over && (runs || restored.is_some()) {
+            return Ok(restored);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(restored)
+}

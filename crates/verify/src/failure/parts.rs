@@ -1,0 +1,276 @@
+//! The parts of a set: what runs, what is made to fail, what is started again. Processes are named by number, start and boot, and are
+//! sent signals only if they were started for this set.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use model::partition::set::{Phase, ProcessName};
+use model::requirement::InjectedFailure;
+use nix::sys::signal::Signal;
+use partition::set::one::{Request, one};
+use partition::set::supervisor::{self, GOOD_RUN};
+use partition::set::{folder, process, status};
+use platforms::Cancel;
+use platforms::spawn::{Bond, spawn};
+use units::Reason;
+
+/// How long the word that kills a program may take to get there.
+const TOLD_WITHIN: Duration = Duration::from_secs(20);
+/// How often it is looked how far everything is.
+const LOOK: Duration = Duration::from_millis(20);
+/// The verb with which this program, run in a partition, kills that one's own program.
+pub const KILL_VERB: &str = "kill-program";
+
+/// A set, and what of it ran at first.
+pub struct Parts {
+    root: PathBuf,
+    set: String,
+    /// Folders of what is kept, `p/db`, `n/control.0`, with the process that each was.
+    ran: BTreeMap<String, ProcessName>,
+    missing: Vec<String>,
+    /// What did not come back by itself, in words.
+    done: Vec<String>,
+}
+
+impl Parts {
+    /// As they are now.
+    ///
+    /// # Errors
+    /// The set is not up.
+    pub fn of(root: &Path, set: &str) -> Result<Self, Reason> {
+        let path = root.join(set);
+        if folder::read_set(&path).is_none() {
+            return Err(format!("set \"{set}\" is not up").into());
+        }
+        let (mut ran, mut missing) = (BTreeMap::new(), Vec::new());
+        for kept in folder::kept(&path) {
+            let (phase, state) = status::phase(&path.join(&kept));
+            let process = state.and_then(|state| state.process).filter(process::is_alive);
+            match (phase, process) {
+                (Phase::Running, Some(process)) => {
+                    ran.insert(kept, process);
+                }
+                // Its program has ended, or somebody has stopped it: nobody misses it.
+                (Phase::Ended | Phase::Stopped, _) => {}
+                (phase, _) => missing.push(format!("{} is {}", name_of(&kept), phase.word())),
+            }
+        }
+        Ok(Self { root: root.to_owned(), set: set.to_owned(), ran, missing, done: Vec::new() })
+    }
+
+    /// Whether all of it ran.
+    pub fn all_run(&self) -> bool {
+        self.missing.is_empty()
+    }
+
+    /// What did not.
+    pub fn missing(&self) -> &[String] {
+        &self.missing
+    }
+
+    fn folder(&self, kept: &str) -> PathBuf {
+        self.root.join(&self.set).join(kept)
+    }
+
+    /// Whether all that ran at first runs now.
+    pub fn run_again(&self) -> bool {
+        self.ran.keys().all(|kept| self.runs(kept))
+    }
+
+    fn runs(&self, kept: &str) -> bool {
+        let (phase, state) = status::phase(&self.folder(kept));
+        let process = state.and_then(|state| state.process);
+        phase == Phase::Running && process.as_ref().is_some_and(process::is_alive)
+    }
+
+    /// What a failure hits.
+    fn hit(&self, failure: &InjectedFailure) -> Vec<&String> {
+        let named = match failure {
+            InjectedFailure::Program(name)
+            | InjectedFailure::Qemu(name)
+            | InjectedFailure::Partition(name) => Some(format!("p/{name}")),
+            InjectedFailure::Switch(network, link) | InjectedFailure::Link(network, link) => {
+                Some(format!("n/{network}.{link}"))
+            }
+            InjectedFailure::Host => None,
+        };
+        self.ran.keys().filter(|kept| named.as_ref().is_none_or(|named| named == *kept)).collect()
+    }
+
+    /// Who failed a moment ago is started again later than one that ran well: partitions are started anew, so that their back-off
+    /// begins anew, too, and switches are waited for. Whether any was.
+    ///
+    /// # Errors
+    /// One cannot be started, or the user interrupted.
+    pub fn settle(&self, failure: &InjectedFailure, exe: &Path, cancel: &Cancel) -> Result<bool, Reason> {
+        let mut any = false;
+        for kept in self.hit(failure) {
+            while self.backs_off(kept) {
+                any = true;
+                if cancel.is_cancelled() {
+                    return Err("interrupted".into());
+                }
+                match kept.strip_prefix("p/") {
+                    Some(name) => self.start_anew(name, exe, cancel)?,
+                    None => std::thread::sleep(LOOK),
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    fn backs_off(&self, kept: &str) -> bool {
+        let state = folder::read_state(&self.folder(kept));
+        state.is_some_and(|state| {
+            let ran = supervisor::now().saturating_sub(state.since_unix_ns).to_duration();
+            state.in_a_row > 0 && ran <= GOOD_RUN
+        })
+    }
+
+    fn start_anew(&self, name: &str, exe: &Path, cancel: &Cancel) -> Result<(), Reason> {
+        let label = format!("{}/{name}", self.set);
+        let began = one(&self.root, &label, Request::Restart, exe, cancel);
+        began.map(drop).map_err(|error| format!("{label} cannot be started anew: {error}").into())
+    }
+
+    /// Makes it fail.
+    ///
+    /// # Errors
+    /// There is no such part, or it cannot be sent signals.
+    pub fn fail(&self, failure: &InjectedFailure, exe: &Path) -> Result<(), Reason> {
+        match failure {
+            InjectedFailure::Program(name) => self.kill_program(name, exe),
+            InjectedFailure::Qemu(name) => self.kill(&format!("p/{name}")),
+            InjectedFailure::Partition(name) => self.kill_with_supervisor(&format!("p/{name}")),
+            InjectedFailure::Switch(network, link) => self.kill(&format!("n/{network}.{link}")),
+            InjectedFailure::Link(network, link) => {
+                self.signal(&format!("n/{network}.{link}"), Signal::SIGSTOP)
+            }
+            InjectedFailure::Host => {
+                // All supervisors first: none is to start anything on a host that is gone.
+                let supervisors = self.ran.keys().try_for_each(|kept| self.kill_supervisor(kept));
+                self.ran.keys().try_for_each(|kept| self.kill(kept)).and(supervisors)
+            }
+        }
+    }
+
+    fn kill(&self, kept: &str) -> Result<(), Reason> {
+        self.signal(kept, Signal::SIGKILL)
+    }
+
+    fn signal(&self, kept: &str, signal: Signal) -> Result<(), Reason> {
+        let process = self.ran.get(kept).ok_or_else(|| format!("{} does not run", name_of(kept)))?;
+        process::signal(process, &self.folder(kept), signal)
+    }
+
+    fn kill_supervisor(&self, kept: &str) -> Result<(), Reason> {
+        let folder = self.folder(kept);
+        let supervisor = folder::read_supervisor(&folder);
+        supervisor.map_or(Ok(()), |supervisor| process::signal(&supervisor, &folder, Signal::SIGKILL))
+    }
+
+    fn kill_with_supervisor(&self, kept: &str) -> Result<(), Reason> {
+        self.kill_supervisor(kept)?;
+        self.kill(kept)
+    }
+
+    /// Only the guest's kernel can kill a program of the guest: this program is there already, as its PID 1.
+    fn kill_program(&self, name: &str, exe: &Path) -> Result<(), Reason> {
+        let label = format!("{}/{name}", self.set);
+        let mut command = Command::new(exe);
+        command.args(["exec", "--in", &label, "--user", "root", "--workdir", "/", "--"]);
+        command.args(["/proc/1/exe", "agent", KILL_VERB]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let told = |error: std::io::Error| format!("{label}: its program cannot be killed: {error}");
+        let mut child = spawn(command, Bond::DiesWithUs, None).map_err(told)?;
+        let until = Instant::now() + TOLD_WITHIN;
+        loop {
+            if child.try_wait().map_err(told)?.is_some() {
+                // That it killed what it was in may have been its own end, too.
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!(
+                    "{label}: its program was not killed within {} s",
+                    TOLD_WITHIN.as_secs()
+                )
+                .into());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Starts partitions that have ended for good: what has a policy is not, and is left to who looks after it.
+    pub fn start_what_nobody_does(&mut self, exe: &Path, cancel: &Cancel) {
+        let ended = |kept: &&String| !status::goes_on(&self.folder(kept));
+        let names: Vec<&str> =
+            self.ran.keys().filter(ended).filter_map(|kept| kept.strip_prefix("p/")).collect();
+        let start = |name: &&str| {
+            let label = format!("{}/{name}", self.set);
+            // What it waits for may be the next to be started.
+            one(&self.root, &label, Request::Start, exe, cancel).is_ok()
+        };
+        let started: Vec<&str> = names.into_iter().filter(start).collect();
+        let words: Vec<String> =
+            started.into_iter().map(|name| format!("{name} was started again by us")).collect();
+        self.done.extend(words);
+    }
+
+    /// Starts partitions that only wait for their back-off.
+    fn start_what_waits(&mut self, exe: &Path, cancel: &Cancel) {
+        let waits = |kept: &&String| status::phase(&self.folder(kept)).0 == Phase::Waiting;
+        let names: Vec<&str> =
+            self.ran.keys().filter(waits).filter_map(|kept| kept.strip_prefix("p/")).collect();
+        let started: Vec<&str> =
+            names.into_iter().filter(|name| self.start_anew(name, exe, cancel).is_ok()).collect();
+        let words: Vec<String> = started
+            .into_iter()
+            .map(|name| format!("{name} was started again by us before its turn"))
+            .collect();
+        self.done.extend(words);
+    }
+
+    /// Puts everything back; in words, what of it did not come back by itself.
+    ///
+    /// # Errors
+    /// What does not run again.
+    pub fn undo(
+        &mut self,
+        failure: &InjectedFailure,
+        exe: &Path,
+        within: Duration,
+        cancel: &Cancel,
+    ) -> Result<String, Reason> {
+        if let InjectedFailure::Link(network, link) = failure {
+            // Where its supervisor has given it up, there is no such process any more.
+            self.signal(&format!("n/{network}.{link}"), Signal::SIGCONT)?;
+            self.done.push(format!("{network}.{link} was let go"));
+        }
+        let until = Instant::now() + within;
+        while !self.run_again() {
+            self.start_what_nobody_does(exe, cancel);
+            self.start_what_waits(exe, cancel);
+            if Instant::now() >= until {
+                let missing: Vec<&str> =
+                    self.ran.keys().filter(|kept| !self.runs(kept)).map(|kept| name_of(kept)).collect();
+                return Err(format!(
+                    "not back within {} s: {} (bulkhead ps shows why, bulkhead up starts it)",
+                    within.as_secs(),
+                    missing.join(", ")
+                )
+                .into());
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(if self.done.is_empty() { "all came back by itself".to_owned() } else { self.done.join(", ") })
+    }
+}
+
+/// `p/db` is db.
+fn name_of(kept: &str) -> &str {
+    kept.split_once('/').map_or(kept, |(_, name)| name)
+}

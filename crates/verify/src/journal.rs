@@ -1,0 +1,110 @@
+//! The journal of a folder of evidence: a line for each thing seen, on disk before the next is looked at. Every run appends.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+use model::verification::{LONGEST_LINE, VERIFICATION_VERSION, VerifyLine};
+use units::Reason;
+
+use crate::conclude::VerifyRun;
+
+/// Name of the file.
+pub const JOURNAL_FILE: &str = "journal.jsonl";
+
+/// An open journal.
+#[derive(Debug)]
+pub struct VerifyJournal(File);
+
+impl VerifyJournal {
+    /// Opens it at its end, for us alone as long as we have it; a line that was cut off by a crash is ended.
+    ///
+    /// # Errors
+    /// It cannot be written, or another verification does so.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(JOURNAL_FILE);
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => io::Error::other(
+                "another verification writes to it: wait for its end, or name another folder",
+            ),
+            TryLockError::Error(error) => error,
+        })?;
+        let length = file.metadata()?.len();
+        let mut last = [b'\n'];
+        if length > 0 {
+            file.read_exact_at(&mut last, length - 1)?;
+        }
+        if last != *b"\n" {
+            file.write_all(b"\n")?;
+        }
+        Ok(Self(file))
+    }
+
+    /// Writes a line down; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn append(&mut self, line: &VerifyLine) -> io::Result<()> {
+        let mut bytes = serde_json::to_vec(line)?;
+        bytes.push(b'\n');
+        self.0.write_all(&bytes)?;
+        self.0.sync_data()
+    }
+}
+
+/// All runs of a folder, the last one last; none where there is no journal.
+///
+/// # Errors
+/// It cannot be read, or a line in it means nothing. Lines that a crash cut off are left out.
+pub fn read(folder: &Path) -> Result<Vec<VerifyRun>, Reason> {
+    let path = folder.join(JOURNAL_FILE);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(format!("{}: {error}", path.display()).into()),
+    };
+    read_from(BufReader::new(file), &path)
+}
+
+/// All runs of a journal, which messages call `path`.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(mut reader: impl BufRead, path: &Path) -> Result<Vec<VerifyRun>, Reason> {
+    let (mut runs, mut number) = (Vec::<VerifyRun>::new(), 0);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        number += 1;
+        let at = |why: String| Reason::from(format!("{}, line {number}: {why}", path.display()));
+        let most = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
+        let read =
+            (&mut reader).take(most).read_until(b'\n', &mut line).map_err(|error| at(error.to_string()))?;
+        if read == 0 {
+            return Ok(runs);
+        }
+        if line.last() != Some(&b'\n') && read == LONGEST_LINE {
+            return Err(at(format!("it is longer than {LONGEST_LINE} bytes")));
+        }
+        match serde_json::from_slice(&line) {
+            Ok(VerifyLine::Header(header)) if header.schema_version == VERIFICATION_VERSION => {
+                runs.push(VerifyRun { header, rounds: Vec::new() });
+            }
+            Ok(VerifyLine::Header(header)) => {
+                return Err(at(format!(
+                    "it is of version {}, this program reads {VERIFICATION_VERSION}",
+                    header.schema_version
+                )));
+            }
+            Ok(VerifyLine::Round(round)) => {
+                let run = runs.last_mut().ok_or_else(|| at("a round before any header".to_owned()))?;
+                run.rounds.push(*round);
+            }
+            // Cut off: whoever opened the journal next ended the line.
+            Err(error) if error.is_eof() => {}
+            Err(error) => return Err(at(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! From what a test saw to whether a requirement holds. Pure: the same rounds give the same verdict, also offline.
+//!
+//! ```text
+//!  rounds ─► looks at 6, 9, 14, 21, … of them, each surer than the one before (stats::looks) ─► the first that decides counts
+//!
+//!    at most L:   interval ≤ L pass      L in it: undecided, more rounds      interval > L fail
+//!    worst seen:  one beyond L: fail     none in the least rounds: pass, and that says nothing of what was not seen
+//! ```
+//! Quantiles are those of all values of all rounds together where a probe keeps them ([`stats::tail`]), else medians of the rounds'
+//! figures ([`stats::interval`]).
+
+use model::requirement::{Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement};
+use model::verification::{Judged, Observed, Outage, RequirementVerdict, TestRound};
+use stats::interval::median_interval;
+use stats::looks::confidence_at;
+use stats::tail::pooled_quantile;
+use units::Reason;
+use units::histogram::Histogram;
+use units::metric::{Answer, Estimate, Unit};
+
+/// Rounds before the first look at an interval.
+pub const FIRST_LOOK: u32 = 6;
+/// Rounds after which the worst that was seen counts.
+pub const LEAST_OF_WORST: u32 = 10;
+/// Failures that are made before the longest outage counts.
+pub const LEAST_OUTAGES: u32 = 3;
+
+/// The round after which is looked the next time, after one at `rounds`.
+pub const fn next_look(rounds: u32) -> u32 {
+    if rounds < FIRST_LOOK { FIRST_LOOK } else { rounds.saturating_add(rounds.div_ceil(2)) }
+}
+
+/// How often something is seen until it counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// It is what it is.
+    Once,
+    /// An interval of the rounds.
+    Interval,
+    /// The worst of at least so many rounds.
+    Worst(u32),
+}
+
+/// Judges a requirement by the rounds of its test, in their order.
+pub fn judge(requirement: &Requirement, rounds: &[&TestRound]) -> Judged {
+    let (Some(metric), Some((comparator, limit))) = (&requirement.metric, requirement.limit()) else {
+        return nothing("it has no metric");
+    };
+    let held = Held { metric, comparator, limit: limit.value, unit: limit.unit };
+    if rounds.is_empty() {
+        return nothing(match metric {
+            RequiredMetric::Outage(_) => "failures are made with --failures alone",
+            _ => "nothing was done to see",
+        });
+    }
+    match way(metric, comparator) {
+        Way::Once => held.once(rounds),
+        Way::Worst(least) => held.worst(rounds, least),
+        Way::Interval => held.sequential(rounds, requirement.confidence),
+    }
+}
+
+/// Whether a requirement may be taken as decided after so many rounds: where there is an interval only at looks, each of which costs.
+pub fn may_decide(requirement: &Requirement, rounds: u32) -> bool {
+    let held = requirement.metric.as_ref().zip(requirement.limit());
+    let is_interval = held.is_some_and(|(metric, (comparator, _))| way(metric, comparator) == Way::Interval);
+    let mut look = FIRST_LOOK;
+    while look < rounds {
+        look = next_look(look);
+    }
+    !is_interval || look == rounds
+}
+
+fn way(metric: &RequiredMetric, comparator: Comparator) -> Way {
+    match metric {
+        RequiredMetric::Outage(_) => Way::Worst(LEAST_OUTAGES),
+        RequiredMetric::Probe(name) if is_extreme(&name.id) || comparator == Comparator::Exactly => {
+            Way::Worst(LEAST_OF_WORST)
+        }
+        RequiredMetric::Probe(_) | RequiredMetric::Command(CountedBy::Value) => Way::Interval,
+        _ => Way::Once,
+    }
+}
+
+/// Whether a figure is the largest or smallest of what was seen: no number of rounds gives it an interval.
+fn is_extreme(id: &str) -> bool {
+    let words: Vec<&str> = id.split('_').collect();
+    words.iter().any(|word| matches!(*word, "max" | "min" | "longest" | "worst"))
+}
+
+struct Held<'a> {
+    metric: &'a RequiredMetric,
+    comparator: Comparator,
+    limit: f64,
+    unit: Unit,
+}
+
+impl Held<'_> {
+    fn is_kept_by(&self, value: f64) -> bool {
+        match self.comparator {
+            Comparator::AtMost => value <= self.limit,
+            Comparator::AtLeast => value >= self.limit,
+            Comparator::Exactly => (value - self.limit).abs() < 1e-9,
+        }
+    }
+
+    /// How far a value is from the limit, percent of that; none from a limit of zero.
+    fn margin(&self, value: f64) -> Option<f64> {
+        let room = match self.comparator {
+            Comparator::AtMost => self.limit - value,
+            Comparator::AtLeast => value - self.limit,
+            Comparator::Exactly => return None,
+        };
+        (self.limit > 0.0).then(|| room / self.limit * 100.0)
+    }
+
+    fn text(&self, value: f64) -> String {
+        self.unit.format(value)
+    }
+
+    /// Values of the rounds that have one, how many have none, and the last reason why.
+    fn values(&self, rounds: &[&TestRound]) -> (Vec<f64>, u32, Option<String>) {
+        let (mut values, mut failed, mut why) = (Vec::new(), 0, None);
+        for round in rounds {
+            match value(self.metric, &round.seen) {
+                Ok(value) => values.push(value),
+                Err(reason) => {
+                    failed += 1;
+                    why = Some(reason.to_string());
+                }
+            }
+        }
+        (values, failed, why)
+    }
+
+    /// The last look counts.
+    fn once(&self, rounds: &[&TestRound]) -> Judged {
+        let (values, failed, why) = self.values(rounds);
+        let Some(value) = values.last().copied() else { return without_values(failed, why) };
+        let holds = self.is_kept_by(value);
+        Judged {
+            verdict: if holds { RequirementVerdict::Pass } else { RequirementVerdict::Fail },
+            value: Some(value),
+            margin_percent: self.margin(value),
+            rounds: 1,
+            failed_rounds: failed,
+            ..nothing(&format!("it is {}", self.text(value)))
+        }
+    }
+
+    fn worst(&self, rounds: &[&TestRound], least: u32) -> Judged {
+        let (values, failed, why) = self.values(rounds);
+        let of = |a: f64, b: f64| match self.comparator {
+            Comparator::AtMost => a.max(b),
+            Comparator::AtLeast => a.min(b),
+            Comparator::Exactly => {
+                if self.is_kept_by(a) {
+                    b
+                } else {
+                    a
+                }
+            }
+        };
+        let Some(worst) = values.iter().copied().reduce(of) else { return without_values(failed, why) };
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let shown = self.text(worst);
+        let (verdict, reason) = if !self.is_kept_by(worst) {
+            (RequirementVerdict::Fail, format!("it was {shown} in one of {count} rounds"))
+        } else if failed > 0 {
+            let why = why.unwrap_or_default();
+            (
+                RequirementVerdict::Undecided,
+                format!("{failed} of {} rounds failed, the last: {why}", rounds.len()),
+            )
+        } else if count < least {
+            (
+                RequirementVerdict::Undecided,
+                format!("the worst of {count} rounds is {shown}; {least} rounds are needed"),
+            )
+        } else {
+            (
+                RequirementVerdict::Pass,
+                format!("the worst of {count} rounds is {shown}; what was not seen may be worse"),
+            )
+        };
+        let ends = values
+            .iter()
+            .copied()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+        Judged {
+            verdict,
+            value: Some(worst),
+            low: Some(ends.0),
+            high: Some(ends.1),
+            margin_percent: self.margin(worst),
+            rounds: count,
+            failed_rounds: failed,
+            ..nothing(&reason)
+        }
+    }
+
+    /// Look by look; the first that decides counts, whatever came after.
+    fn sequential(&self, rounds: &[&TestRound], confidence: f64) -> Judged {
+        let all = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
+        let (mut at, mut look) = (FIRST_LOOK.min(all), 1);
+        loop {
+            let prefix = rounds.get(..at as usize).unwrap_or(rounds);
+            let judged = self.look(prefix, confidence_at(confidence, look));
+            let is_decided = matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
+            if is_decided || at >= all {
+                return judged;
+            }
+            (at, look) = (next_look(at).min(all), look + 1);
+        }
+    }
+
+    fn look(&self, rounds: &[&TestRound], confidence: f64) -> Judged {
+        let (values, failed, why) = self.values(rounds);
+        let pooled = self.pooled(rounds, confidence);
+        if values.is_empty() && pooled.is_none() {
+            return without_values(failed, why);
+        }
+        let answer = match pooled {
+            Some(Answer::Estimate(estimate)) => Answer::Estimate(estimate),
+            other if values.len() < 3 => other.unwrap_or_else(|| few(values.len())),
+            _ => median_interval(&values, confidence, 0),
+        };
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        let estimate = match answer {
+            Answer::Estimate(estimate) => estimate,
+            Answer::Unsupported(reason) => {
+                return Judged {
+                    verdict: RequirementVerdict::Undecided,
+                    value: stats::summary::median(&values),
+                    rounds: count,
+                    failed_rounds: failed,
+                    ..nothing(&reason)
+                };
+            }
+        };
+        self.decide(&estimate, (count, failed))
+    }
+
+    /// The quantile of all values together, where the probe keeps them.
+    fn pooled(&self, rounds: &[&TestRound], confidence: f64) -> Option<Answer> {
+        let RequiredMetric::Probe(name) = self.metric else { return None };
+        let tails = rounds.iter().filter_map(|round| match &round.seen {
+            Observed::Measured { report } => report.detail.tail(&name.id),
+            _ => None,
+        });
+        let (histograms, quantiles): (Vec<Histogram>, Vec<f64>) = tails.unzip();
+        Some(pooled_quantile(&histograms, *quantiles.first()?, confidence))
+    }
+
+    fn decide(&self, estimate: &Estimate, (count, failed): (u32, u32)) -> Judged {
+        let (low, high) = (estimate.low, estimate.high);
+        let both = [low, high].map(|end| self.is_kept_by(end));
+        let verdict = match both {
+            // What fails as often as not may fail just when it is bad.
+            _ if failed >= count => RequirementVerdict::Undecided,
+            [true, true] => RequirementVerdict::Pass,
+            [false, false] => RequirementVerdict::Fail,
+            _ => RequirementVerdict::Undecided,
+        };
+        let safe_end = if self.comparator == Comparator::AtLeast { low } else { high };
+        let interval = format!("{} [{} … {}]", self.text(estimate.value), self.text(low), self.text(high));
+        let reason = match verdict {
+            RequirementVerdict::Undecided if failed >= count => {
+                format!("{failed} of {} rounds failed", count + failed)
+            }
+            RequirementVerdict::Undecided => format!("{interval} holds the limit after {count} rounds"),
+            _ if failed > 0 => format!("{interval} after {count} rounds; {failed} more failed"),
+            _ => format!("{interval} after {count} rounds"),
+        };
+        Judged {
+            verdict,
+            value: Some(estimate.value),
+            low: Some(low),
+            high: Some(high),
+            confidence: Some(estimate.confidence),
+            margin_percent: self.margin(safe_end),
+            rounds: count,
+            failed_rounds: failed,
+            reason,
+        }
+    }
+}
+
+fn without_values(failed: u32, why: Option<String>) -> Judged {
+    let why = why.unwrap_or_else(|| "nothing was seen".to_owned());
+    Judged { verdict: RequirementVerdict::Undecided, failed_rounds: failed, ..nothing(&why) }
+}
+
+fn few(values: usize) -> Answer {
+    Answer::Unsupported(format!("{values} rounds; at least 3 are needed"))
+}
+
+fn nothing(reason: &str) -> Judged {
+    Judged {
+        verdict: RequirementVerdict::NotRun,
+        value: None,
+        low: None,
+        high: None,
+        confidence: None,
+        margin_percent: None,
+        rounds: 0,
+        failed_rounds: 0,
+        reason: reason.to_owned(),
+    }
+}
+
+/// The metric's value in what was seen, or why it has none.
+fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
+    let value = match (metric, seen) {
+        (_, Observed::Failed { reason }) => return Err(reason.clone()),
+        (RequiredMetric::Probe(name), Observed::Measured { report }) => {
+            if let Some(why) = report.detail.saw_nothing() {
+                return Err(why.into());
+            }
+            let metrics = probes::metrics_of(&report.detail, &report.clock);
+            let metric = metrics.into_iter().find(|one| one.id == name.id);
+            let metric = metric.ok_or_else(|| format!("the probe has no figure {name} here"))?;
+            match metric.figure {
+                units::metric::Figure::Value(value) => value,
+                units::metric::Figure::Unsupported(why) => return Err(why.into()),
+            }
+        }
+        (metric, Observed::Looked { values }) => match values.get(&metric.to_string()) {
+            Some(Ok(value)) => *value,
+            Some(Err(why)) => return Err(why.clone()),
+            None => return Err(format!("{metric} was not looked at").into()),
+        },
+        (RequiredMetric::Command(counted), Observed::Commanded(done)) => match counted {
+            CountedBy::ExitCode => f64::from(done.exit_code),
+            CountedBy::Value if done.exit_code != 0 => {
+                return Err(format!("it ended with {}", done.exit_code).into());
+            }
+            CountedBy::Value => done.value.ok_or("its last line is no number")?,
+            CountedBy::Failures => {
+                let counts = done.tests.ok_or("it printed neither JUnit nor TAP")?;
+                counts.failed as f64
+            }
+        },
+        (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
+        _ => return Err("the journal holds another kind of test".into()),
+    };
+    if value.is_finite() { Ok(value) } else { Err("it is no finite number".into()) }
+}
+
+/// What never came back is at least as long as was waited, and counts so.
+fn of_outage(metric: OutageMetric, outage: &Outage) -> Result<f64, Reason> {
+    let Some(first) = outage.first_missing_ns else {
+        return match metric {
+            OutageMetric::Restoration => Ok(outage.restored_ns.unwrap_or(outage.waited_ns).as_f64()),
+            OutageMetric::Lost => Ok(outage.lost as f64),
+            OutageMetric::Doubled => doubled(outage),
+            // Nobody outside noticed anything.
+            OutageMetric::Duration | OutageMetric::Detection | OutageMetric::Switchover => Ok(0.0),
+        };
+    };
+    let again = outage.answered_again_ns.unwrap_or(outage.waited_ns);
+    Ok(match metric {
+        OutageMetric::Duration => again.as_f64(),
+        OutageMetric::Detection => first.as_f64(),
+        OutageMetric::Switchover => again.saturating_sub(first).as_f64(),
+        OutageMetric::Restoration => outage.restored_ns.unwrap_or(outage.waited_ns).as_f64(),
+        OutageMetric::Lost => outage.lost as f64,
+        OutageMetric::Doubled => return doubled(outage),
+    })
+}
+
+fn doubled(outage: &Outage) -> Result<f64, Reason> {
+    outage
+        .doubled
+        .map(|count| count as f64)
+        .ok_or_else(|| Reason::from("this client cannot know what is doubled"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! Verdicts of rounds: bounds, intervals, the worst that was seen, failures.
+
+use super::*;
+use model::requirement::RequirementFile;
+use model::verification::Commanded;
+use units::Nanos;
+
+fn requirement(text: &str) -> Requirement {
+    let text = format!("set = \"s\"\n[requirement.R]\ntext = \"x\"\n{text}");
+    RequirementFile::from_toml(&text, "").expect("good").requirements.remove("R").expect("R")
+}
+
+fn number(comparator: &str) -> Requirement {
+    requirement(&format!("metric = \"command\"\ncommand = [\"x\"]\nload = \"as-is\"\n{comparator}"))
+}
+
+fn round(seen: Observed) -> TestRound {
+    let (test, none) = ("t".to_owned(), Nanos::ZERO);
+    TestRound { test, round: 1, started_unix_ns: none, took_ns: none, seen, doses: Vec::new() }
+}
+
+fn printed(value: f64) -> TestRound {
+    let (output, errors) = (String::new(), String::new());
+    round(Observed::Commanded(Commanded { exit_code: 0, value: Some(value), tests: None, output, errors }))
+}
+
+fn broken() -> TestRound {
+    round(Observed::Failed { reason: "it broke".into() })
+}
+
+fn judged(requirement: &Requirement, rounds: &[TestRound]) -> Judged {
+    judge(requirement, &rounds.iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn an_interval_decides_on_either_side_and_nothing_in_between() {
+    let values = [9.0, 10.0, 11.0, 9.5, 10.5, 10.0, 9.8, 10.2, 9.9];
+    let rounds: Vec<TestRound> = values.into_iter().map(printed).collect();
+    for (limit, verdict) in [
+        ("at_most = 12", RequirementVerdict::Pass),
+        ("at_most = 8", RequirementVerdict::Fail),
+        ("at_most = 10", RequirementVerdict::Undecided),
+        ("at_least = 8", RequirementVerdict::Pass),
+        ("at_least = 12", RequirementVerdict::Fail),
+    ] {
+        let got = judged(&number(limit), &rounds);
+        assert_eq!(got.verdict, verdict, "{limit}: {got:?}");
+        let margin = got.margin_percent.expect("a margin");
+        assert_eq!(margin >= 0.0, verdict == RequirementVerdict::Pass, "{limit}: {margin}");
+    }
+}
+
+/// Who is decided stays so while its test goes on for the sake of others.
+#[test]
+fn the_first_look_that_decides_counts() {
+    let wanted = number("at_most = 12");
+    let mut rounds: Vec<TestRound> = [9.0, 10.0, 11.0, 9.5, 10.5, 10.0].into_iter().map(printed).collect();
+    let first = judged(&wanted, &rounds);
+    assert_eq!(first.verdict, RequirementVerdict::Pass);
+    rounds.extend((0..30).map(|_| printed(1e6)));
+    assert_eq!(judged(&wanted, &rounds), first);
+}
+
+#[test]
+fn looks_are_few_and_only_there_is_decided() {
+    let wanted = number("at_most = 12");
+    let looks: Vec<u32> = (1..=50).filter(|count| may_decide(&wanted, *count)).collect();
+    assert_eq!(looks, [6, 9, 14, 21, 32, 48]);
+    let seen = requirement("metric = \"placement.running\"\npartition = \"a\"\nexactly = 1");
+    assert!(may_decide(&seen, 1));
+}
+
+#[test]
+fn what_fails_as_often_as_not_decides_nothing() {
+    let wanted = number("at_most = 12");
+    let mut rounds: Vec<TestRound> = (0..6).map(|_| printed(1.0)).collect();
+    assert_eq!(judged(&wanted, &rounds).verdict, RequirementVerdict::Pass);
+    rounds.splice(0..0, (0..6).map(|_| broken()));
+    let got = judged(&wanted, &rounds);
+    assert_eq!((got.verdict, got.failed_rounds), (RequirementVerdict::Undecided, 6), "{got:?}");
+    let got = judged(&wanted, &[broken()]);
+    assert_eq!(
+        (got.verdict, got.value, got.reason.as_str()),
+        (RequirementVerdict::Undecided, None, "it broke")
+    );
+    assert_eq!(judged(&wanted, &[]).verdict, RequirementVerdict::NotRun);
+}
+
+#[test]
+fn the_worst_of_three_outages_counts_and_one_without_an_end_is_as_long_as_was_waited() {
+    let wanted = requirement(
+        "metric = \"outage.duration_ns\"\nat_most = \"10 s\"\nfailure = \"qemu.a\"\nclient = { kind = \"greeting\", at = \"127.0.0.1:1\" }",
+    );
+    let outage = |again: Option<u64>| {
+        round(Observed::Outage(Outage {
+            answered_before: 20,
+            first_missing_ns: Some(Nanos::from_nanos(1_000_000)),
+            answered_again_ns: again.map(|s| Nanos::from_nanos(s * 1_000_000_000)),
+            restored_ns: None,
+            asked: 100,
+            lost: 3,
+            doubled: None,
+            waited_ns: Nanos::from_nanos(60_000_000_000),
+            undone: String::new(),
+        }))
+    };
+    let good = [outage(Some(2)), outage(Some(9)), outage(Some(3))];
+    assert_eq!(judged(&wanted, &good[..2]).verdict, RequirementVerdict::Undecided);
+    let got = judged(&wanted, &good);
+    assert_eq!(
+        (got.verdict, got.value, got.margin_percent),
+        (RequirementVerdict::Pass, Some(9e9), Some(10.0))
+    );
+    assert_eq!(judged(&wanted, &[outage(Some(2)), outage(None)]).verdict, RequirementVerdict::Fail);
+}

@@ -1,0 +1,57 @@
+//! Results as `JUnit` XML: a test case for each requirement, which the property `verifies` names.
+//!
+//! | verdict | in `JUnit` |
+//! | --- | --- |
+//! | pass | success |
+//! | fail, undecided, stale | failure, whose type is the verdict: an error is refused by some importers |
+//! | not run, not applicable | skipped |
+
+use std::time::Duration;
+
+use model::verification::{RequirementResult, RequirementVerdict, Verification};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
+use units::Reason;
+
+/// The file's text.
+///
+/// # Errors
+/// It cannot be written as XML.
+pub fn xml(verification: &Verification) -> Result<String, Reason> {
+    let mut suite = TestSuite::new(verification.set.as_str());
+    suite.add_test_cases(verification.requirements.iter().map(|one| case(&verification.set, one)));
+    let mut report = Report::new("bulkhead verify");
+    report.add_test_suite(suite);
+    report.to_string().map_err(|error| error.to_string().into())
+}
+
+/// Its name is not the requirement's alone: importers take both for ids, which must differ.
+fn case(set: &str, one: &RequirementResult) -> TestCase {
+    let reason = one.direct.as_ref().map_or("only its parts are tested", |judged| &judged.reason);
+    let stopped = |kind| {
+        let mut status = TestCaseStatus::non_success(kind);
+        status.set_message(format!("{}: {reason}", one.verdict.as_str()));
+        status.set_type(one.verdict.as_str());
+        status
+    };
+    let status = match one.verdict {
+        RequirementVerdict::Pass => TestCaseStatus::success(),
+        RequirementVerdict::Fail | RequirementVerdict::Undecided | RequirementVerdict::Stale => {
+            stopped(NonSuccessKind::Failure)
+        }
+        RequirementVerdict::NotRun | RequirementVerdict::NotApplicable => {
+            let mut status = TestCaseStatus::skipped();
+            status.set_message(format!("{}: {reason}", one.verdict.as_str()));
+            status
+        }
+    };
+    let mut case = TestCase::new(format!("{set}/{}", one.id), status);
+    let group = one.requirement.metric.as_ref().map_or_else(|| "parts".to_owned(), ToString::to_string);
+    case.set_classname(group);
+    case.set_time(Duration::from_nanos(one.took_ns.get()));
+    case.add_property(Property::new("verifies", one.id.as_str()));
+    case.add_property(Property::new("text", one.requirement.text.as_str()));
+    if let Some(test) = &one.test {
+        case.add_property(Property::new("test", test.as_str()));
+    }
+    case
+}

@@ -1,0 +1,238 @@
+//! What kernel and supervisors say of a set that runs: places, sharing, memory, sockets, the host's state. Nothing is started and
+//! nothing changed.
+
+mod host;
+mod sockets;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use model::partition::set::{PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus, UnitSpec};
+use model::partition::{Given, NumberList, PartitionSpec};
+use model::requirement::{NetworkProperty, PairProperty, PlacementProperty, Subject};
+use model::verification::Observed;
+use partition::place;
+use partition::set::{folder, status};
+use units::Reason;
+
+pub use host::properties as of_host;
+
+/// Values by the metric's name.
+type Values = BTreeMap<String, Result<f64, Reason>>;
+
+/// A set as it is now, with what its file says.
+#[derive(Debug)]
+pub struct LookedAt {
+    /// How it stands.
+    pub status: SetStatus,
+    /// Its file, resolved.
+    pub set: PartitionSet,
+    root: PathBuf,
+}
+
+impl LookedAt {
+    /// Looks at a set.
+    ///
+    /// # Errors
+    /// It is not up.
+    pub fn now(root: &Path, name: &str) -> Result<Self, Reason> {
+        let missing = || {
+            let up = status::names(root);
+            let up = if up.is_empty() { "no set is".to_owned() } else { format!("{} is", up.join(", ")) };
+            Reason::from(format!("set \"{name}\" is not up ({up}): bulkhead up starts it"))
+        };
+        let status = status::status(root, name).ok_or_else(missing)?;
+        let record = folder::read_set(&root.join(name)).ok_or_else(missing)?;
+        Ok(Self { status, set: record.set, root: root.to_owned() })
+    }
+
+    /// All properties of a subject.
+    pub fn at(&self, subject: &Subject) -> Observed {
+        let values = match subject {
+            Subject::Partition(name) => self.partition(name),
+            Subject::Pair([one, other]) => self.pair(one, other),
+            Subject::Network(name) => self.network(name),
+            Subject::Host => of_host(&self.root),
+            Subject::Set => Values::new(),
+        };
+        Observed::Looked { values }
+    }
+
+    fn named(&self, name: &str) -> Result<(&PartitionStatus, &PartitionEntry), Reason> {
+        let status = self.status.partitions.iter().find(|one| one.name == name);
+        let both = status.zip(self.set.partitions.get(name));
+        both.ok_or_else(|| format!("set \"{}\" has no partition \"{name}\"", self.status.set).into())
+    }
+
+    fn partition(&self, name: &str) -> Values {
+        let found = self.named(name);
+        let value = |property: &PlacementProperty| {
+            let (status, entry) = found.clone()?;
+            self.placement(*property, status, entry)
+        };
+        PlacementProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
+    }
+
+    fn placement(
+        &self,
+        property: PlacementProperty,
+        status: &PartitionStatus,
+        entry: &PartitionEntry,
+    ) -> Result<f64, Reason> {
+        Ok(match property {
+            PlacementProperty::Running => {
+                f64::from(u8::from(status.phase == Phase::Running && status.pid.is_some()))
+            }
+            PlacementProperty::Restarts => f64::from(status.restarts),
+            PlacementProperty::Differences => {
+                let spec = spec(&status.folder)?;
+                let given = given(status)?;
+                count(place::differences(&spec.resources, disks(&spec), &given).len())
+            }
+            PlacementProperty::SharedCpus => {
+                let own = cpus(&given(status)?);
+                count(
+                    self.others(status)
+                        .iter()
+                        .filter(|other| other.intersection(&own).next().is_some())
+                        .count(),
+                )
+            }
+            PlacementProperty::Cpus => count(cpus(&given(status)?).len()),
+            PlacementProperty::MemoryElsewhere => {
+                let node = entry.node.ok_or("its file names no memory node")?;
+                let present = given(status)?.memory.present_bytes;
+                let elsewhere = present.iter().filter(|(number, _)| *number != node);
+                elsewhere.map(|(_, bytes)| bytes.get()).fold(0, u64::saturating_add) as f64
+            }
+            PlacementProperty::CpuWeight => {
+                f64::from(given(status)?.cpu_weight.ok_or("no CPU group holds it")?)
+            }
+            PlacementProperty::UnlistedSockets => count(sockets::unlisted(status, entry)?),
+        })
+    }
+
+    /// CPUs of the host that each other partition may run on, those of other sets included.
+    fn others(&self, this: &PartitionStatus) -> Vec<BTreeSet<u32>> {
+        let sets = status::names(&self.root).into_iter().filter_map(|name| status::status(&self.root, &name));
+        let all = sets.flat_map(|set| set.partitions).filter(|other| other.folder != this.folder);
+        all.filter_map(|other| Some(cpus(&given(&other).ok()?))).collect()
+    }
+
+    fn pair(&self, one: &str, other: &str) -> Values {
+        let found = self.named(one).and_then(|one| Ok((one, self.named(other)?)));
+        let value = |property: &PairProperty| {
+            let (one, other) = found.clone()?;
+            self.shared(*property, one, other)
+        };
+        PairProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
+    }
+
+    fn shared(
+        &self,
+        property: PairProperty,
+        one: (&PartitionStatus, &PartitionEntry),
+        other: (&PartitionStatus, &PartitionEntry),
+    ) -> Result<f64, Reason> {
+        let both = || Ok::<_, Reason>((given(one.0)?, given(other.0)?));
+        Ok(match property {
+            PairProperty::SharedCpus => {
+                let (one, other) = both()?;
+                count(cpus(&one).intersection(&cpus(&other)).count())
+            }
+            PairProperty::SharedCores => {
+                let (one, other) = both()?;
+                let cores =
+                    |given: &Given| cpus(given).iter().map(|cpu| core_of(*cpu)).collect::<BTreeSet<_>>();
+                count(cores(&one).intersection(&cores(&other)).count())
+            }
+            PairProperty::SharedNodes => {
+                let (one, other) = both()?;
+                let nodes = |given: &Given| {
+                    let there = given.memory.present_bytes.iter().filter(|(_, bytes)| bytes.get() > 0);
+                    there.map(|(node, _)| *node).collect::<BTreeSet<_>>()
+                };
+                count(nodes(&one).intersection(&nodes(&other)).count())
+            }
+            PairProperty::SharedChannels => {
+                let has = |channel: &model::partition::set::ChannelEntry, name: &str| {
+                    channel.writer == name || channel.readers.iter().any(|reader| reader == name)
+                };
+                let names = (one.0.name.as_str(), other.0.name.as_str());
+                count(self.set.channels.values().filter(|it| has(it, names.0) && has(it, names.1)).count())
+            }
+            PairProperty::SharedFolders => count(shared_folders(one.1, other.1)),
+        })
+    }
+
+    fn network(&self, name: &str) -> Values {
+        let there = self.set.networks.contains_key(name);
+        let switches = self
+            .status
+            .switches
+            .iter()
+            .filter(|switch| switch.name.rsplit_once('.').is_some_and(|(network, _)| network == name));
+        let (mut up, mut restarts) = (0, 0);
+        for switch in switches {
+            up += usize::from(switch.phase == Phase::Running && switch.pid.is_some());
+            restarts += switch.restarts;
+        }
+        let value = |property: &NetworkProperty| match property {
+            _ if !there => {
+                Err(Reason::from(format!("set \"{}\" has no network \"{name}\"", self.status.set)))
+            }
+            NetworkProperty::LinksUp => Ok(count(up)),
+            NetworkProperty::Restarts => Ok(f64::from(restarts)),
+        };
+        NetworkProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
+    }
+}
+
+/// What a partition was given, asked anew.
+///
+/// # Errors
+/// It does not run, or the kernel does not say.
+pub fn given(status: &PartitionStatus) -> Result<Given, Reason> {
+    let (Some(pid), Some(was)) = (status.pid, &status.given) else {
+        return Err(format!("{} does not run", status.name).into());
+    };
+    place::look_again(pid, was)
+}
+
+/// A partition as its supervisor was told to start it.
+fn spec(kept: &Path) -> Result<PartitionSpec, Reason> {
+    match folder::read_unit(kept) {
+        Some(UnitSpec::Partition(unit)) => Ok(unit.spec),
+        _ => Err("what its supervisor was told cannot be read".into()),
+    }
+}
+
+fn disks(spec: &PartitionSpec) -> &[model::partition::DiskSpec] {
+    &spec.disks
+}
+
+fn cpus(given: &Given) -> BTreeSet<u32> {
+    given.cpus.iter().flat_map(|cpu| cpu.allowed.numbers().iter().copied()).collect()
+}
+
+/// The lowest CPU of the core that this one is a thread of; itself where the kernel does not say.
+fn core_of(cpu: u32) -> u32 {
+    let folder = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/topology"));
+    let list = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<NumberList>().ok();
+    let siblings = ["core_cpus_list", "thread_siblings_list"].iter().find_map(|name| list(name));
+    siblings.and_then(|all| all.numbers().iter().copied().min()).unwrap_or(cpu)
+}
+
+/// Folders and volumes that both write, or one within the other.
+fn shared_folders(one: &PartitionEntry, other: &PartitionEntry) -> usize {
+    let is_within = |a: &Path, b: &Path| a.starts_with(b) || b.starts_with(a);
+    let folders = one.rw.iter().flat_map(|a| other.rw.iter().filter(move |b| is_within(a, b))).count();
+    let volumes =
+        one.volumes.iter().flat_map(|a| other.volumes.iter().filter(move |b| a.name == b.name)).count();
+    folders + volumes
+}
+
+fn count(number: usize) -> f64 {
+    number as f64
+}

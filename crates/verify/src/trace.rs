@@ -1,0 +1,67 @@
+//! From requirements to tests: those that want the same seen share one.
+
+use std::collections::BTreeMap;
+
+use model::requirement::{AsIs, RequiredLoad, RequiredMetric, Requirement, Requirements, Subject};
+use model::verification::{TestKind, TestSpec};
+
+use images::Digest;
+
+/// The tests of these requirements, those that only look first, by id.
+pub fn of(requirements: &Requirements) -> Vec<TestSpec> {
+    let mut all: BTreeMap<(u8, String), TestSpec> = BTreeMap::new();
+    for (id, requirement) in requirements {
+        let Some(kind) = kind(requirement) else { continue };
+        let test = name(&kind);
+        let spec = TestSpec { id: test.clone(), kind, requirements: Vec::new() };
+        let entry = all.entry((order(&spec.kind), test)).or_insert(spec);
+        entry.requirements.push(id.clone());
+    }
+    all.into_values().collect()
+}
+
+/// What must be done for a requirement; none where nothing can.
+fn kind(requirement: &Requirement) -> Option<TestKind> {
+    let subject = requirement.subject();
+    let load = requirement.load.clone().unwrap_or(RequiredLoad::AsIs(AsIs::AsIs));
+    Some(match requirement.metric.as_ref()? {
+        RequiredMetric::Probe(_) => {
+            TestKind::Probe { subject, probe: requirement.probe()?, load, folder: requirement.folder.clone() }
+        }
+        RequiredMetric::Command(_) => TestKind::Command {
+            subject: if requirement.inside { subject } else { Subject::Set },
+            command: requirement.command.clone(),
+            inside: requirement.inside,
+            load,
+        },
+        RequiredMetric::Outage(_) => {
+            TestKind::Outage { failure: requirement.failure.clone()?, client: requirement.client.clone()? }
+        }
+        RequiredMetric::Placement(_)
+        | RequiredMetric::Pair(_)
+        | RequiredMetric::Network(_)
+        | RequiredMetric::Host(_) => TestKind::Look { subject },
+    })
+}
+
+/// What takes no time first, what breaks something last.
+const fn order(kind: &TestKind) -> u8 {
+    match kind {
+        TestKind::Look { .. } => 0,
+        TestKind::Probe { .. } => 1,
+        TestKind::Command { .. } => 2,
+        TestKind::Outage { .. } => 3,
+    }
+}
+
+/// Follows from what is done alone.
+fn name(kind: &TestKind) -> String {
+    let text = serde_json::to_string(kind).unwrap_or_default();
+    let word = match kind {
+        TestKind::Look { .. } => "look",
+        TestKind::Probe { probe, .. } => probe.kind().as_str(),
+        TestKind::Command { .. } => "command",
+        TestKind::Outage { .. } => "outage",
+    };
+    format!("{word}-{}", Digest::of(text.as_bytes()).short())
+}

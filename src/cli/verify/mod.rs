@@ -1,0 +1,265 @@
+//! `bulkhead verify`: does every requirement hold?
+//!
+//! ```text
+//!  FILE ─► requirements ─► tests ─► run in the set that is up ─► DIR/journal.jsonl ─► conclude ─► verify.json, page, JUnit, manifest
+//!  --no-run: nothing is run       --check DIR: concluded anew from the journal, compared
+//! ```
+
+pub mod args;
+mod evidence;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, anyhow, bail};
+use indicatif::ProgressBar;
+
+use super::ending::{Ending, OrStop, Verdict as Ends};
+use super::measure::{Shown, fresh_seed, now, platform_context};
+use super::{file, interrupt, json, output};
+use args::VerifyArgs;
+use model::partition::set::MAX_SET_BYTES;
+use model::requirement::{RequiredLoad, RequirementFile, Requirements};
+use model::verification::{
+    Acceptance, Basis, Change, RequirementVerdict, TestSpec, VERIFICATION_VERSION, Verification,
+    VerifyHeader, VerifyLine,
+};
+use partition::set::root::state_root;
+use platforms::Cancel;
+use platforms::reaper::Reaper;
+use report::text::ascii;
+use units::Nanos;
+use units::names::nearest;
+use verify::conclude::conclude;
+use verify::in_place::Agents;
+use verify::journal::{self, VerifyJournal};
+use verify::look::LookedAt;
+use verify::run::{Order, RunEnding, Runner, Step};
+use verify::{basis, trace};
+
+/// Most verifications before this one that are told.
+const MOST_HISTORY: usize = 100;
+
+/// Verifies, or checks.
+pub fn run(args: &VerifyArgs) -> Ends {
+    if let Some(folder) = &args.check {
+        return evidence::check(folder, args);
+    }
+    let path = args.file.as_deref().context("no file").or_bad_input()?;
+    let text = file::read("", path, MAX_SET_BYTES).or_bad_input()?;
+    let wanted = RequirementFile::from_toml(&text, &file::stem(path))
+        .map_err(|errors| anyhow!(errors.in_file(path)))
+        .or_bad_input()?;
+    let only = chosen(&wanted.requirements, &args.only).or_bad_input()?;
+    let cancel =
+        interrupt::token_saying("interrupted; keeping what was seen (again: at once)").or_lacking()?;
+    let looked = LookedAt::now(&state_root(), &wanted.set).map_err(|reason| anyhow!(reason)).or_lacking()?;
+    names_are_there(&wanted.requirements, &looked)
+        .map_err(|error| anyhow!("{}: {error}", path.display()))
+        .or_bad_input()?;
+    let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-verify", wanted.set)));
+    evidence::make(&out).or_bad_input()?;
+    let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
+    let today = basis::of(&looked, &wanted.requirements, &exe);
+    let began = (Instant::now(), now());
+    let ending = if args.no_run {
+        RunEnding::Whole
+    } else {
+        let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, args };
+        see(&asked, began.1, &cancel).or_broke()?
+    };
+    let runs = journal::read(&out).map_err(|reason| anyhow!(reason)).or_broke()?;
+    let (requirements, specs) = conclude(&wanted.requirements, &runs, &today);
+    let mut verification = Verification {
+        schema_version: VERIFICATION_VERSION,
+        bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
+        set: wanted.set.clone(),
+        started_unix_ns: began.1,
+        took_ns: Nanos::from_duration(began.0.elapsed()),
+        is_whole: ending == RunEnding::Whole,
+        basis: today,
+        requirements,
+        tests: specs,
+        history: Vec::new(),
+    };
+    verification.history = history(&out, &verification);
+    evidence::write(&out, &wanted, &verification).or_broke()?;
+    show(&verification, &out, args).or_bad_input()?;
+    Ok(if ending == RunEnding::Interrupted { Ending::Interrupted } else { ending_of(&verification, &only) })
+}
+
+/// What is run for which requirements.
+struct Asked<'a> {
+    wanted: &'a RequirementFile,
+    only: &'a BTreeSet<String>,
+    today: &'a Basis,
+    out: &'a Path,
+    args: &'a VerifyArgs,
+}
+
+/// Runs the tests; everything that is seen is in the journal.
+fn see(asked: &Asked<'_>, started_unix_ns: Nanos, cancel: &Cancel) -> anyhow::Result<RunEnding> {
+    let seed = asked.args.seed.unwrap_or_else(fresh_seed);
+    let mut journal = VerifyJournal::open(asked.out).context("the journal cannot be opened")?;
+    evidence::sweep(asked.out).context("what a killed verification left cannot be removed")?;
+    journal.append(&VerifyLine::Header(VerifyHeader {
+        schema_version: VERIFICATION_VERSION,
+        bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_unix_ns,
+        set: asked.wanted.set.clone(),
+        seed,
+        basis: asked.today.clone(),
+    }))?;
+    let is_wanted = |test: &TestSpec| test.requirements.iter().any(|id| asked.only.contains(id));
+    let specs: Vec<TestSpec> = trace::of(&asked.wanted.requirements).into_iter().filter(is_wanted).collect();
+    output::say(&format!(
+        "bulkhead: {} requirements of set {}, {} tests, seed {seed}, evidence in {}",
+        asked.only.len(),
+        asked.wanted.set,
+        specs.len(),
+        asked.out.display()
+    ));
+    // Nobody but us has anything in it; where we are killed, the reaper ends what is listed there.
+    let work = tempfile::Builder::new().prefix(evidence::WORK).tempdir_in(asked.out)?;
+    let context = platform_context(work.path(), seed, false)?;
+    let reaper = Reaper::start(work.path(), &context.exe)?;
+    let scratch = work.path().join("scratch");
+    std::fs::create_dir(&scratch)?;
+    let order = Order {
+        set: &asked.wanted.set,
+        requirements: &asked.wanted.requirements,
+        tests: specs,
+        wanted: asked.only.clone(),
+        failures: asked.args.failures,
+        seed,
+    };
+    let agents = Agents::new(&asked.wanted.set, &context, scratch, cancel);
+    let mut runner = Runner { order, agents, context: &context, journal: &mut journal, cancel };
+    let bar = output::bar();
+    let ending = runner.run(&mut |step| tell(&step, bar.as_ref()));
+    if let Some(bar) = &bar {
+        bar.finish_and_clear();
+    }
+    drop(runner);
+    drop(context);
+    reaper.goodbye();
+    ending.map_err(|reason| anyhow!(reason))
+}
+
+fn tell(step: &Step<'_>, bar: Option<&ProgressBar>) {
+    match (step, bar) {
+        (Step::Begins { test, round, done, of }, Some(bar)) => {
+            bar.set_length(*of as u64);
+            bar.set_position(*done as u64);
+            bar.set_message(format!("{test}, round {round}"));
+        }
+        (Step::Begins { .. }, None) => {}
+        (Step::Failed { test, reason }, Some(bar)) => {
+            bar.suspend(|| output::say(&format!("FAILED {test}: {reason}")));
+        }
+        (Step::Failed { test, reason }, None) => output::say(&format!("FAILED {test}: {reason}")),
+    }
+}
+
+/// Ids that were named, and their parts; all where none was.
+fn chosen(all: &Requirements, named: &[String]) -> anyhow::Result<BTreeSet<String>> {
+    if named.is_empty() {
+        return Ok(all.keys().cloned().collect());
+    }
+    let mut found = BTreeSet::new();
+    for id in named {
+        if !all.contains_key(id) {
+            let known: Vec<&str> = all.keys().map(String::as_str).collect();
+            let hint = nearest(id, &known).map(|near| format!("; did you mean \"{near}\"?"));
+            bail!("--only {id}: there is no such requirement{}", hint.unwrap_or_default());
+        }
+        found.insert(id.clone());
+    }
+    loop {
+        let parts =
+            all.iter().filter(|(_, one)| one.parent.as_ref().is_some_and(|parent| found.contains(parent)));
+        let more: Vec<String> = parts.map(|(id, _)| id.clone()).filter(|id| !found.contains(id)).collect();
+        if more.is_empty() {
+            return Ok(found);
+        }
+        found.extend(more);
+    }
+}
+
+/// What a file of requirements alone cannot know: whether the set that is up has those they are about.
+fn names_are_there(all: &Requirements, looked: &LookedAt) -> anyhow::Result<()> {
+    let set = &looked.set;
+    for (id, one) in all {
+        let declared =
+            one.load.iter().flat_map(RequiredLoad::declared).filter_map(|load| load.place.as_ref());
+        let places = declared.filter(|place| *place != model::requirement::ON_HOST);
+        let failing = one.failure.as_ref().and_then(|failure| failure.partition().map(str::to_owned));
+        let partitions = one.partition.iter().chain(one.pair.iter().flatten()).chain(places).chain(&failing);
+        for name in partitions {
+            if !set.partitions.contains_key(name) {
+                let known: Vec<&str> = set.partitions.keys().map(String::as_str).collect();
+                let hint = nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?"));
+                bail!(
+                    "requirement.{id}: set {} has no partition \"{name}\"{}",
+                    set.name,
+                    hint.unwrap_or_default()
+                );
+            }
+        }
+        let failing = one.failure.as_ref().and_then(|failure| failure.network());
+        let networks = one.network.iter().map(|name| (name.as_str(), 0)).chain(failing);
+        for (name, link) in networks {
+            match set.networks.get(name) {
+                None => bail!("requirement.{id}: set {} has no network \"{name}\"", set.name),
+                Some(network) if link >= u32::from(network.links) => {
+                    bail!("requirement.{id}: network {name} has {} links, counted from 0", network.links);
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What earlier verifications in this folder said, and what is different since the last one.
+fn history(out: &Path, is: &Verification) -> Vec<Acceptance> {
+    let Some(was) = evidence::earlier(out) else { return Vec::new() };
+    let verdict = |of: &Verification, id: &str| {
+        let found = of.requirements.iter().find(|one| one.id == id);
+        found.map_or(String::new(), |one| one.verdict.as_str().to_owned())
+    };
+    let ids: BTreeSet<&String> = was.requirements.iter().chain(&is.requirements).map(|one| &one.id).collect();
+    let change = |id: &&String| Change { what: (*id).clone(), was: verdict(&was, id), is: verdict(is, id) };
+    let changed = ids.iter().map(change).filter(|change| change.was != change.is).collect();
+    let counts = RequirementVerdict::ALL
+        .iter()
+        .map(|verdict| (verdict.as_str().to_owned(), u32::try_from(was.count(*verdict)).unwrap_or(u32::MAX)));
+    let mut all = was.history.clone();
+    all.push(Acceptance { started_unix_ns: was.started_unix_ns, counts: counts.collect(), changed });
+    let surplus = all.len().saturating_sub(MOST_HISTORY);
+    all.split_off(surplus)
+}
+
+fn show(verification: &Verification, out: &Path, args: &VerifyArgs) -> anyhow::Result<()> {
+    let style = output::stdout_style();
+    let text = match Shown::of(args.json, args.full) {
+        Shown::Json => return Ok(output::data(&json::pretty(verification)?)?),
+        shown => report::verification::screen(verification, style, shown == Shown::Full),
+    };
+    output::data(&if output::stdout_is_ascii() { ascii(&text) } else { text })?;
+    output::say(&format!("\nevidence: {}", out.join(evidence::PAGE).display()));
+    Ok(())
+}
+
+/// The worst of those that were asked for.
+fn ending_of(verification: &Verification, only: &BTreeSet<String>) -> Ending {
+    let asked = verification.requirements.iter().filter(|one| only.contains(&one.id));
+    match asked.map(|one| one.verdict).max() {
+        Some(RequirementVerdict::Fail) => Ending::NotMet,
+        Some(RequirementVerdict::Undecided | RequirementVerdict::Stale | RequirementVerdict::NotRun) => {
+            Ending::Broke
+        }
+        Some(RequirementVerdict::Pass | RequirementVerdict::NotApplicable) | None => Ending::Done,
+    }
+}
