@@ -10,7 +10,7 @@ MUTATIONS ?= 100000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-plans bench-policy bench-power bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure demo setup-demo test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-plans bench-policy bench-power bench-prediction bench-simulator bench-tcp crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +20,12 @@ measure: setup build ## set up what is missing, build, measure this machine
 
 test: setup-test fabric lint build ## set up what is missing, run all tests, list what was skipped (ARGS="--test partitions exec::" for some)
 	BULKHEAD_MUTATIONS=$(MUTATIONS) tests/all.sh $(ARGS)
+
+demo: setup-demo build ## the example of a message switch: measure, plan, up, verify (about 10 minutes; evidence in message-switch-demo/)
+	BULKHEAD=$(BIN) examples/message-switch/demo.sh
+
+setup-demo:
+	@./setup.sh demo
 
 setup: ## install what measuring needs, fetch a guest kernel into the cache folder
 	@./setup.sh measure

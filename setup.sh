@@ -5,6 +5,7 @@
 #   ./setup.sh test         the same, a second OCI runtime, a browser for the report test, and tools to compare with
 #   ./setup.sh fuzz         nightly Rust and cargo-fuzz
 #   ./setup.sh bench-simulator   what measuring needs, and the simulators whose speed ours is compared with
+#   ./setup.sh demo         what measuring needs, python3, and the broker of examples/message-switch in the cache folder
 #   ./setup.sh crosscheck   what measuring needs, and the well-known tools that our probes are compared with
 #
 # Packages are installed on Debian and its descendants, as root or with a sudo that asks for no password. Elsewhere, or without
@@ -20,13 +21,13 @@ say() { printf 'setup: %s\n' "$*" >&2; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 case $goal in
-    measure | test | crosscheck | bench-simulator) ;;
+    measure | test | demo | crosscheck | bench-simulator) ;;
     fuzz)
         # Following the coverage needs flags that only a nightly compiler takes.
         if ! rustup toolchain list | grep -q '^nightly'; then say "installing nightly Rust"; rustup toolchain install nightly --profile minimal; fi
         if ! cargo fuzz --version >/dev/null 2>&1; then say "installing cargo-fuzz"; cargo install cargo-fuzz --locked; fi
         exit 0 ;;
-    *) say "unknown goal \"$goal\": wanted measure, test, fuzz, crosscheck or bench-simulator"; exit 2 ;;
+    *) say "unknown goal \"$goal\": wanted measure, test, demo, fuzz, crosscheck or bench-simulator"; exit 2 ;;
 esac
 
 case $(uname -m) in
@@ -52,6 +53,7 @@ if [ "$goal" = test ]; then
     # another MPI's.
     wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev" "gfortran gfortran" "hpcc hpcc")
 fi
+if [ "$goal" = demo ]; then wanted+=("/usr/bin/python3 python3"); fi
 if [ "$goal" = crosscheck ]; then
     # hpcc is started through MPI and takes its BLAS from whatever provides libblas.so.3; OpenBLAS is the quickest.
     wanted+=("fio fio" "iperf3 iperf3" "sockperf sockperf" "cyclictest rt-tests" "stress-ng stress-ng" "hpcc hpcc" "mpirun openmpi-bin" "curl curl" "taskset util-linux")
@@ -180,6 +182,25 @@ fetch_sshd() {
         fi
     done
 }
+# A broker for the example: unpacked into the cache folder, never installed, so no service is started on this machine.
+fetch_beanstalkd() {
+    local work
+    work=$(mktemp -d "$cache/fetch.XXXXXX")
+    # shellcheck disable=SC2064
+    trap "rm -rf '$work'" RETURN
+    say "fetching beanstalkd for the example into $cache/beanstalkd"
+    if ! (cd "$work" && apt-get download -qq beanstalkd >/dev/null 2>&1); then
+        refresh
+        (cd "$work" && apt-get download -qq beanstalkd >/dev/null 2>&1) || { say "beanstalkd could not be fetched"; return 1; }
+    fi
+    dpkg-deb -x "$work"/*.deb "$work/beanstalkd"
+    rm -rf "$cache/beanstalkd"
+    mv "$work/beanstalkd" "$cache/beanstalkd"
+}
+if [ "$goal" = demo ] && ! have beanstalkd && [ ! -x "$cache/beanstalkd/usr/bin/beanstalkd" ]; then
+    mkdir -p "$cache"
+    { have apt-get && have dpkg-deb && fetch_beanstalkd; } || { say "missing here: beanstalkd"; exit 3; }
+fi
 if [ "$goal" = test ] && ! sshd_here && have apt-get && have dpkg-deb; then
     mkdir -p "$cache"
     fetch_sshd || say "no sshd: the tests of the platform ssh are left out"

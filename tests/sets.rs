@@ -106,20 +106,33 @@ fn up_again_starts_only_what_is_missing_or_changed() {
 #[test]
 fn a_partition_is_started_again_by_the_program_that_started_it() {
     let mut bench = Bench::pretending().with_own_program();
-    let text = "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"on-failure\"\n";
-    let file = bench.file("plant.toml", text);
-    assert_eq!(bench.up(&file).code, Some(0));
+    let given = bench.path("given");
+    fs::create_dir(&given).expect("the test's own files");
+    let text = format!(
+        "[network.control]\n[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"on-failure\"\n\
+         networks = [\"control\"]\nrw = [{given:?}]\n"
+    );
+    let file = bench.file("plant.toml", &text);
+    let said = bench.up(&file);
+    assert_eq!(said.code, Some(0), "{said:?}");
     let first = bench.wait_for("db", Phase::Running);
+    let switch = bench.ps().expect("it is up").switches[0].pid.expect("a process");
 
-    let old = bench.path("old");
-    fs::rename(&bench.program, &old).expect("the test's own files");
-    fs::write(&bench.program, "#!/bin/sh\nexit 99\n").expect("the test's own files");
-    fs::set_permissions(&bench.program, fs::Permissions::from_mode(0o755)).expect("the test's own files");
-    bench.program = old;
+    // The file that they run has no name any more, and what has its name is another.
+    let running = std::mem::replace(&mut bench.program, env!("CARGO_BIN_EXE_bulkhead").into());
+    fs::remove_file(&running).expect("the test's own files");
+    fs::write(&running, "#!/bin/sh\nexit 99\n").expect("the test's own files");
+    fs::set_permissions(&running, fs::Permissions::from_mode(0o755)).expect("the test's own files");
+    kill(switch);
     kill(first.pid.expect("a process"));
     let until = Instant::now() + PATIENCE;
     while bench.wait_for("db", Phase::Running).restarts == 0 {
         assert!(Instant::now() < until, "it was never started again");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    let switches = || bench.ps().expect("it is up").switches;
+    while !switches().iter().all(|one| one.phase == Phase::Running && one.pid != Some(switch)) {
+        assert!(Instant::now() < until, "{:?}", switches());
         std::thread::sleep(Duration::from_millis(30));
     }
     assert_eq!(bench.call(&["down"]).code, Some(0));

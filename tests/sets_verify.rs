@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 
 use crate::set_fixture;
 
@@ -12,7 +14,7 @@ use bulkhead::model::partition::set::Phase;
 use bulkhead::model::verification::{Observed, Outage, RequirementVerdict, Verification, VerifyLine};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use set_fixture::{Bench, Said, guests_are_there};
+use set_fixture::{Bench, PATIENCE, Said, guests_are_there, interrupt};
 
 const SET: &str = r#"
 [partition.a]
@@ -327,6 +329,83 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     let set = bench.ps().expect("it is up");
     assert!(set.partitions.iter().all(|one| one.phase == Phase::Running), "{set:?}");
     assert!(set.switches.iter().all(|one| one.phase == Phase::Running && one.pid.is_some()), "{set:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+const WATCHED: &str = r#"
+[partition.db]
+program = ["/bin/sleep", "1000"]
+
+[requirement.R]
+text = "It runs."
+partition = "db"
+metric = "placement.running"
+exactly = 1
+
+[requirement.C]
+text = "The number is small."
+metric = "command"
+command = ["/bin/cat", "NUMBER"]
+load = "as-is"
+at_most = 5
+
+[requirement.O]
+text = "It is back at once."
+metric = "outage.duration_ns"
+at_most = "1 s"
+failure = "qemu.db"
+client = { kind = "http", at = "127.0.0.1:1" }
+"#;
+
+/// The next line that a watch tells: which requirement, what it was, and what it is.
+fn told(lines: &Receiver<String>) -> (String, String, String) {
+    let line = lines.recv_timeout(PATIENCE).expect("it tells something");
+    let said: serde_json::Value = serde_json::from_str(&line).expect("a line of JSON");
+    let word = |name: &str| said[name].as_str().unwrap_or_default().to_owned();
+    (word("requirement"), word("was"), word("verdict"))
+}
+
+#[test]
+fn a_watch_tells_once_what_does_not_hold_any_more_and_keeps_it() {
+    let bench = Bench::pretending();
+    let number = bench.path("number");
+    fs::write(&number, "1\n").expect("the test's own files");
+    let file = bench.file("plant.toml", &WATCHED.replace("NUMBER", number.to_str().expect("plain")));
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    assert_eq!(bench.call(&["up", file]).code, Some(0));
+    let only = ["verify", file, "--out", out, "--only", "R", "--only", "C"];
+    let said = bench.call(&only);
+    assert_eq!(said.code, Some(0), "{said:?}");
+
+    let mut watch = bench.begin(&["verify", file, "--out", out, "--watch", "--every-s", "1", "--json"]);
+    let (tells, lines) = channel();
+    let stdout = BufReader::new(watch.stdout.take().expect("a pipe"));
+    std::thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| tells.send(line)));
+    let change = |was: &str, is: &str, of: &str| (of.to_owned(), was.to_owned(), is.to_owned());
+    fs::write(&number, "9\n").expect("the test's own files");
+    assert_eq!(told(&lines), change("pass", "fail", "C"));
+    let said = bench.call(&only);
+    assert!(said.code == Some(4) && said.err.contains("another verification"), "{said:?}");
+    assert_eq!(bench.call(&["stop", "plant/db"]).code, Some(0));
+    assert_eq!(told(&lines), change("pass", "fail", "R"));
+    assert_eq!(bench.call(&["start", "plant/db"]).code, Some(0));
+    assert_eq!(told(&lines), change("fail", "pass", "R"));
+    fs::write(&number, "2\n").expect("the test's own files");
+    assert_eq!(told(&lines), change("fail", "pass", "C"));
+
+    interrupt(watch.id());
+    assert_eq!(watch.wait().expect("it ends").code(), Some(130));
+    assert!(lines.recv().is_err(), "nothing is told twice");
+    let all = verdicts(out);
+    assert_eq!((all["R"], all["C"]), (RequirementVerdict::Pass, RequirementVerdict::Pass));
+    assert_eq!(all["O"], RequirementVerdict::NotRun);
+    assert_eq!(bench.call(&["verify", "--check", out]).code, Some(4), "all follows from the raw data");
+    let entries = fs::read_dir(out).expect("it is there").flatten();
+    let left: Vec<_> =
+        entries.map(|entry| entry.file_name()).filter(|name| name.as_encoded_bytes()[0] == b'.').collect();
+    assert!(left.is_empty(), "{left:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }

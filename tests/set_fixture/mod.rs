@@ -248,6 +248,11 @@ pub fn pause(pid: u32) {
     send(pid, nix::sys::signal::Signal::SIGSTOP);
 }
 
+/// Interrupts a process by its number, as Ctrl-C does.
+pub fn interrupt(pid: u32) {
+    send(pid, nix::sys::signal::Signal::SIGINT);
+}
+
 fn send(pid: u32, signal: nix::sys::signal::Signal) {
     let pid = i32::try_from(pid).expect("a process number");
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);

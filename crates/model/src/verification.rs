@@ -11,7 +11,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::requirement::{Client, Comparator, InjectedFailure, RequiredLoad, Requirement, Subject};
+use crate::requirement::{
+    Client, Comparator, InjectedFailure, OneOrMore, RequiredLoad, Requirement, Subject,
+};
 use probes::job::{Dose, ProbeReport};
 use probes::params::ProbeSpec;
 use units::metric::Unit;
@@ -67,10 +69,10 @@ pub enum TestKind {
         /// Beside what.
         load: RequiredLoad,
     },
-    /// A part fails, and a client outside waits until it is answered again.
+    /// Parts fail, and a client outside waits until it is answered again.
     Outage {
-        /// Which part.
-        failure: InjectedFailure,
+        /// Which part, or which at once.
+        failure: OneOrMore<InjectedFailure>,
         /// Who asks.
         client: Client,
     },
@@ -87,7 +89,8 @@ impl fmt::Display for TestKind {
                 write!(f, "{}{place}, {load}", command.join(" "))
             }
             Self::Outage { failure, client } => {
-                write!(f, "{failure} fails, {} asked every {} ms", client.at, client.period_ms.get())
+                let verb = if failure.all().len() > 1 { "fail" } else { "fails" };
+                write!(f, "{failure} {verb}, {} asked every {} ms", client.at, client.period_ms.get())
             }
         }
     }

@@ -70,7 +70,10 @@ pub(crate) fn demand(one: &RequirementResult) -> String {
 
 /// Under what it must hold.
 pub(crate) fn condition(one: &RequirementResult) -> String {
-    let failure = one.requirement.failure.as_ref().map(|failure| format!("while {failure} fails"));
+    let failure =
+        one.requirement.failure.as_ref().map(|failure| {
+            format!("while {failure} {}", if failure.all().len() > 1 { "fail" } else { "fails" })
+        });
     let load = one.requirement.load.as_ref().map(ToString::to_string);
     printable(&failure.or(load).unwrap_or_default())
 }

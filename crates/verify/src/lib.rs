@@ -21,4 +21,6 @@ pub mod junit;
 pub mod look;
 pub mod of_class;
 pub mod run;
+pub mod tester;
 pub mod trace;
+pub mod watch;

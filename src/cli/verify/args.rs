@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
 
 const AFTER: &str = "\
 Examples:
@@ -10,6 +10,7 @@ Examples:
   bulkhead verify plant.toml --failures      also those about outages: parts are made to fail, and started again
   bulkhead verify plant.toml --only R3       this one anew; what was seen of the others is held against today
   bulkhead verify plant.toml --no-run        nothing is measured: what still counts of what was seen?
+  bulkhead verify plant.toml --watch         until interrupted: tells once what does not hold any more
   bulkhead verify --check plant-verify       every verdict anew from the raw data, offline
 
 In DIR afterwards:
@@ -41,13 +42,19 @@ pub struct VerifyArgs {
     /// Run nothing: hold what was seen against what it rests on today
     #[arg(long, conflicts_with_all = ["only", "failures"])]
     pub no_run: bool,
+    /// Repeat what adds no load and breaks nothing until interrupted, with at most 1 % of the CPUs; what is different is told once
+    #[arg(long, conflicts_with_all = ["failures", "no_run", "full"])]
+    pub watch: bool,
+    /// Seconds until a test that was done is due again
+    #[arg(long, value_name = "S", default_value = "600", requires = "watch", value_parser = value_parser!(u64).range(1..=86_400))]
+    pub every_s: u64,
     /// Derive every verdict of this folder anew from its raw data, and check its digests
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "out", "only", "failures", "no_run"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "out", "only", "failures", "no_run", "watch"])]
     pub check: Option<PathBuf>,
     /// Seed of everything random; drawn and told unless set
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Print verify.json
+    /// Print verify.json; with --watch a line of JSON for each that is different
     #[arg(long)]
     pub json: bool,
     /// Print every requirement

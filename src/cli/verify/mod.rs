@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!  FILE ─► requirements ─► tests ─► run in the set that is up ─► DIR/journal.jsonl ─► conclude ─► verify.json, page, JUnit, manifest
-//!  --no-run: nothing is run       --check DIR: concluded anew from the journal, compared
+//!  --no-run: nothing is run       --check DIR: concluded anew from the journal, compared       --watch: again and again
 //! ```
 
 pub mod args;
 mod evidence;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,20 +15,21 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::ProgressBar;
+use tempfile::TempDir;
 
 use super::ending::{Ending, OrStop, Verdict as Ends};
 use super::measure::{Shown, fresh_seed, now, platform_context};
 use super::{file, interrupt, json, output};
 use args::VerifyArgs;
 use model::partition::set::MAX_SET_BYTES;
-use model::requirement::{RequiredLoad, RequirementFile, Requirements};
+use model::requirement::{InjectedFailure, OneOrMore, RequiredLoad, RequirementFile, Requirements};
 use model::verification::{
     Acceptance, Basis, Change, RequirementVerdict, TestSpec, VERIFICATION_VERSION, Verification,
     VerifyHeader, VerifyLine,
 };
 use partition::set::root::state_root;
-use platforms::Cancel;
 use platforms::reaper::Reaper;
+use platforms::{Cancel, PlatformContext};
 use report::text::ascii;
 use units::Nanos;
 use units::names::nearest;
@@ -35,7 +37,8 @@ use verify::conclude::conclude;
 use verify::in_place::Agents;
 use verify::journal::{self, VerifyJournal};
 use verify::look::LookedAt;
-use verify::run::{Order, RunEnding, Runner, Step};
+use verify::run::{RunEnding, Runner, Step};
+use verify::tester::Tester;
 use verify::{basis, trace};
 
 /// Most verifications before this one that are told.
@@ -63,27 +66,15 @@ pub fn run(args: &VerifyArgs) -> Ends {
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
     let today = basis::of(&looked, &wanted.requirements, &exe);
     let began = (Instant::now(), now());
-    let ending = if args.no_run {
-        RunEnding::Whole
-    } else {
-        let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, args };
-        see(&asked, began.1, &cancel).or_broke()?
-    };
-    let runs = journal::read(&out).map_err(|reason| anyhow!(reason)).or_broke()?;
-    let (requirements, specs) = conclude(&wanted.requirements, &runs, &today);
-    let mut verification = Verification {
-        schema_version: VERIFICATION_VERSION,
-        bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
-        set: wanted.set.clone(),
-        started_unix_ns: began.1,
-        took_ns: Nanos::from_duration(began.0.elapsed()),
-        is_whole: ending == RunEnding::Whole,
-        basis: today,
-        requirements,
-        tests: specs,
-        history: Vec::new(),
-    };
-    verification.history = history(&out, &verification);
+    let seed = args.seed.unwrap_or_else(fresh_seed);
+    let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, exe: &exe, seed, args };
+    if args.watch {
+        return watch::run(&asked, &cancel);
+    }
+    let ending = if args.no_run { RunEnding::Whole } else { see(&asked, began.1, &cancel).or_broke()? };
+    let mut verification = concluded(&asked, &today, began.1).or_broke()?;
+    verification.took_ns = Nanos::from_duration(began.0.elapsed());
+    verification.is_whole = ending == RunEnding::Whole;
     evidence::write(&out, &wanted, &verification).or_broke()?;
     show(&verification, &out, args).or_bad_input()?;
     Ok(if ending == RunEnding::Interrupted { Ending::Interrupted } else { ending_of(&verification, &only) })
@@ -95,55 +86,116 @@ struct Asked<'a> {
     only: &'a BTreeSet<String>,
     today: &'a Basis,
     out: &'a Path,
+    exe: &'a Path,
+    seed: u64,
     args: &'a VerifyArgs,
+}
+
+impl Asked<'_> {
+    /// The first line of what a run adds to the journal.
+    fn header(&self, started_unix_ns: Nanos, basis: &Basis) -> VerifyLine {
+        VerifyLine::Header(VerifyHeader {
+            schema_version: VERIFICATION_VERSION,
+            bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
+            started_unix_ns,
+            set: self.wanted.set.clone(),
+            seed: self.seed,
+            basis: basis.clone(),
+        })
+    }
+
+    /// Tests of the requirements that were asked for.
+    fn tests(&self) -> Vec<TestSpec> {
+        let is_wanted = |test: &TestSpec| test.requirements.iter().any(|id| self.only.contains(id));
+        trace::of(&self.wanted.requirements).into_iter().filter(is_wanted).collect()
+    }
+}
+
+/// What all that is in the journal says, held against `today`.
+fn concluded(asked: &Asked<'_>, today: &Basis, started_unix_ns: Nanos) -> anyhow::Result<Verification> {
+    let runs = journal::read(asked.out).map_err(|reason| anyhow!(reason))?;
+    let (requirements, tests) = conclude(&asked.wanted.requirements, &runs, today);
+    let mut verification = Verification {
+        schema_version: VERIFICATION_VERSION,
+        bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
+        set: asked.wanted.set.clone(),
+        started_unix_ns,
+        took_ns: Nanos::ZERO,
+        is_whole: true,
+        basis: today.clone(),
+        requirements,
+        tests,
+        history: Vec::new(),
+    };
+    verification.history = history(asked.out, &verification);
+    Ok(verification)
+}
+
+/// Where tests are made: a folder that nobody but us has anything in; where we are killed, the reaper ends what is listed there.
+struct Workplace {
+    scratch: PathBuf,
+    context: PlatformContext,
+    reaper: Reaper,
+    _folder: TempDir,
+}
+
+impl Workplace {
+    fn new(out: &Path, seed: u64) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(evidence::WORK).tempdir_in(out)?;
+        let context = platform_context(folder.path(), seed, false)?;
+        let reaper = Reaper::start(folder.path(), &context.exe)?;
+        let scratch = folder.path().join("scratch");
+        std::fs::create_dir(&scratch)?;
+        Ok(Self { scratch, context, reaper, _folder: folder })
+    }
+
+    fn tester<'a>(&'a self, asked: &'a Asked<'_>, cancel: &'a Cancel) -> Tester<'a> {
+        Tester {
+            set: &asked.wanted.set,
+            requirements: &asked.wanted.requirements,
+            seed: asked.seed,
+            agents: Agents::new(&asked.wanted.set, &self.context, self.scratch.clone(), cancel),
+            context: &self.context,
+            cancel,
+        }
+    }
+
+    /// To be called when nothing that was started runs any more.
+    fn leave(self) {
+        drop(self.context);
+        self.reaper.goodbye();
+    }
 }
 
 /// Runs the tests; everything that is seen is in the journal.
 fn see(asked: &Asked<'_>, started_unix_ns: Nanos, cancel: &Cancel) -> anyhow::Result<RunEnding> {
-    let seed = asked.args.seed.unwrap_or_else(fresh_seed);
     let mut journal = VerifyJournal::open(asked.out).context("the journal cannot be opened")?;
     evidence::sweep(asked.out).context("what a killed verification left cannot be removed")?;
-    journal.append(&VerifyLine::Header(VerifyHeader {
-        schema_version: VERIFICATION_VERSION,
-        bulkhead_version: env!("CARGO_PKG_VERSION").to_owned(),
-        started_unix_ns,
-        set: asked.wanted.set.clone(),
-        seed,
-        basis: asked.today.clone(),
-    }))?;
-    let is_wanted = |test: &TestSpec| test.requirements.iter().any(|id| asked.only.contains(id));
-    let specs: Vec<TestSpec> = trace::of(&asked.wanted.requirements).into_iter().filter(is_wanted).collect();
+    journal.append(&asked.header(started_unix_ns, asked.today))?;
+    let tests = asked.tests();
     output::say(&format!(
-        "bulkhead: {} requirements of set {}, {} tests, seed {seed}, evidence in {}",
+        "bulkhead: {} requirements of set {}, {} tests, seed {}, evidence in {}",
         asked.only.len(),
         asked.wanted.set,
-        specs.len(),
+        tests.len(),
+        asked.seed,
         asked.out.display()
     ));
-    // Nobody but us has anything in it; where we are killed, the reaper ends what is listed there.
-    let work = tempfile::Builder::new().prefix(evidence::WORK).tempdir_in(asked.out)?;
-    let context = platform_context(work.path(), seed, false)?;
-    let reaper = Reaper::start(work.path(), &context.exe)?;
-    let scratch = work.path().join("scratch");
-    std::fs::create_dir(&scratch)?;
-    let order = Order {
-        set: &asked.wanted.set,
-        requirements: &asked.wanted.requirements,
-        tests: specs,
+    let work = Workplace::new(asked.out, asked.seed)?;
+    let mut runner = Runner {
+        tests,
         wanted: asked.only.clone(),
         failures: asked.args.failures,
-        seed,
+        tester: work.tester(asked, cancel),
+        journal: &mut journal,
     };
-    let agents = Agents::new(&asked.wanted.set, &context, scratch, cancel);
-    let mut runner = Runner { order, agents, context: &context, journal: &mut journal, cancel };
     let bar = output::bar();
     let ending = runner.run(&mut |step| tell(&step, bar.as_ref()));
     if let Some(bar) = &bar {
         bar.finish_and_clear();
     }
     drop(runner);
-    drop(context);
-    reaper.goodbye();
+    work.leave();
     ending.map_err(|reason| anyhow!(reason))
 }
 
@@ -194,7 +246,9 @@ fn names_are_there(all: &Requirements, looked: &LookedAt) -> anyhow::Result<()> 
         let declared =
             one.load.iter().flat_map(RequiredLoad::declared).filter_map(|load| load.place.as_ref());
         let places = declared.filter(|place| *place != model::requirement::ON_HOST);
-        let failing = one.failure.as_ref().and_then(|failure| failure.partition().map(str::to_owned));
+        let failures = one.failure.as_ref().map_or(&[][..], OneOrMore::all);
+        let failing: Vec<String> =
+            failures.iter().filter_map(|part| part.partition().map(str::to_owned)).collect();
         let partitions = one.partition.iter().chain(one.pair.iter().flatten()).chain(places).chain(&failing);
         for name in partitions {
             if !set.partitions.contains_key(name) {
@@ -207,7 +261,7 @@ fn names_are_there(all: &Requirements, looked: &LookedAt) -> anyhow::Result<()> 
                 );
             }
         }
-        let failing = one.failure.as_ref().and_then(|failure| failure.network());
+        let failing = failures.iter().filter_map(InjectedFailure::network);
         let networks = one.network.iter().map(|name| (name.as_str(), 0)).chain(failing);
         for (name, link) in networks {
             match set.networks.get(name) {

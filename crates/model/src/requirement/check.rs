@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::metric::probe_of;
 use super::{
-    ClientKind, Comparator, LONGEST_ID, LONGEST_TEXT, MOST_WORDS, ON_HOST, OutageMetric, RequiredMetric,
-    Requirement, Requirements, Subject, limit,
+    ClientKind, Comparator, InjectedFailure, LONGEST_ID, LONGEST_TEXT, MOST_WORDS, ON_HOST, OneOrMore,
+    OutageMetric, RequiredMetric, Requirement, Requirements, Subject, limit,
 };
 use crate::partition::set::{Fault, Faults};
 use probes::ProbeKind;
@@ -15,6 +15,10 @@ use units::metric::Unit;
 use units::names::nearest;
 
 const KEY: &str = super::KEY;
+/// Addresses that a client asks at most.
+const MOST_ADDRESSES: usize = 16;
+/// Parts that are made to fail at once at most.
+const MOST_PARTS: usize = 64;
 
 /// All of it. `partitions` are the file's own, if it has any.
 pub(super) fn check(all: &Requirements, partitions: Option<&BTreeSet<String>>, faults: &mut Faults) {
@@ -297,11 +301,11 @@ impl One<'_> {
             self.add("folder", "wanted a path from the root");
         }
         if let Some(client) = &requirement.client {
-            if !client.at.ip().is_loopback() {
-                self.add(
-                    "client",
-                    format!("{} is not this host's loopback: ports of the set are", client.at),
-                );
+            if let Some(at) = client.at.all().iter().find(|at| !at.ip().is_loopback()) {
+                self.add("client", format!("{at} is not this host's loopback: ports of the set are"));
+            }
+            if client.at.all().len() > MOST_ADDRESSES {
+                self.add("client", format!("at most {MOST_ADDRESSES} addresses"));
             }
             if !(1..=10_000).contains(&client.period_ms.get())
                 || !(1..=600_000).contains(&client.answer_within_ms.get())
@@ -315,12 +319,30 @@ impl One<'_> {
                 self.add("client", "path begins with / and has at most 1000 letters without blanks");
             }
         }
-        if let Some(name) = requirement.failure.as_ref().and_then(super::InjectedFailure::partition) {
-            self.known("failure", name);
-        }
+        self.failing_parts();
         if matches!(requirement.limit(), Some((Comparator::AtMost, limit)) if limit.value == 0.0 && limit.unit != Unit::Count && limit.unit != Unit::Bytes && limit.unit != Unit::Share)
         {
             self.add("at_most", "nothing takes no time at all");
+        }
+    }
+}
+
+impl One<'_> {
+    fn failing_parts(&mut self) {
+        let parts = self.requirement.failure.as_ref().map_or(&[][..], OneOrMore::all);
+        if parts.len() > MOST_PARTS {
+            self.add("failure", format!("at most {MOST_PARTS} parts at once"));
+        }
+        if parts.len() > 1 && parts.contains(&InjectedFailure::Host) {
+            self.add("failure", "host is all of the set already");
+        }
+        for (at, part) in parts.iter().enumerate() {
+            if parts.get(..at).is_some_and(|before| before.contains(part)) {
+                self.add("failure", format!("{part} is there twice"));
+            }
+            if let Some(name) = part.partition() {
+                self.known("failure", name);
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::OneOrMore;
 use crate::partition::is_name;
 use units::{Millis, Reason};
 
@@ -128,8 +129,9 @@ impl schemars::JsonSchema for InjectedFailure {
 pub struct Client {
     /// What counts as an answer.
     pub kind: ClientKind,
-    /// Where it asks: a port of the set on this host, `127.0.0.1:8080`.
-    pub at: SocketAddr,
+    /// Where it asks: a port of the set on this host, `127.0.0.1:8080`. Of several it asks the first until that does not answer in time,
+    /// then the next, and after the last the first again.
+    pub at: OneOrMore<SocketAddr>,
     /// For `http`: what it asks for.
     #[serde(default = "root_path")]
     pub path: String,

@@ -12,6 +12,7 @@ mod check;
 mod failure;
 mod limit;
 mod metric;
+mod one_or_more;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use limit::RequiredLimit;
 pub use metric::{
     CountedBy, HostProperty, NetworkProperty, OutageMetric, PairProperty, PlacementProperty, RequiredMetric,
 };
+pub use one_or_more::OneOrMore;
 pub use read::{KEY, RequirementFile};
 
 use crate::partition::Word;
@@ -87,7 +89,7 @@ pub struct Requirement {
     pub load: Option<RequiredLoad>,
     /// Which part fails meanwhile, `qemu.db` for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<InjectedFailure>,
+    pub failure: Option<OneOrMore<InjectedFailure>>,
     /// Who notices the outage, from outside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,

@@ -34,6 +34,13 @@ at_most = "10 s"
 failure = "qemu.db"
 client = { kind = "http", at = "127.0.0.1:8080" }
 
+[requirement.R3b]
+text = "A dead host is taken over from."
+metric = "outage.lost"
+at_most = 20
+failure = ["partition.db", "partition.plc"]
+client = { kind = "echo", at = ["127.0.0.1:7001", "127.0.0.1:7002"] }
+
 [requirement.R4]
 text = "The application's own test passes."
 metric = "command.failures"
@@ -48,14 +55,15 @@ not_tested = "nobody burns the laboratory"
 #[test]
 fn a_good_file_is_read_and_comes_back() {
     let read = RequirementFile::from_toml(GOOD, "file").expect("read");
-    assert_eq!((read.set.as_str(), read.requirements.len()), ("plant", 6));
+    assert_eq!((read.set.as_str(), read.requirements.len()), ("plant", 7));
     let one = &read.requirements["R1"];
     assert_eq!(one.subject(), Subject::Partition("plc".to_owned()));
     assert_eq!(one.limit_words(), "at most 10 ms");
     assert_eq!(one.limit().map(|(_, limit)| (limit.value, limit.unit)), Some((1e7, Unit::Nanoseconds)));
     assert_eq!(one.load.as_ref().map(ToString::to_string).as_deref(), Some("beside cpu@host, memory@db"));
     assert!(one.probe().is_some());
-    assert_eq!(read.requirements["R3"].failure, Some(InjectedFailure::Qemu("db".to_owned())));
+    let one = OneOrMore::one(InjectedFailure::Qemu("db".to_owned()));
+    assert_eq!(read.requirements["R3"].failure, Some(one));
     let text = toml::to_string(&read).expect("TOML");
     assert_eq!(RequirementFile::from_toml(&text, "").expect("read again"), read);
     let json = serde_json::to_string(&read.requirements).expect("JSON");
@@ -76,7 +84,6 @@ fn a_sets_file_may_have_them_and_is_read_by_up_as_before() {
     assert_eq!(RequirementFile::from_toml(&text, "plant").expect("good").set, "plant");
 }
 
-/// Each: what is changed in the good file, and what is told with its line.
 #[test]
 fn what_is_wrong_is_told_with_its_line() {
     let cases = [
@@ -109,9 +116,6 @@ fn what_is_wrong_is_told_with_its_line() {
             "duration_s = 500",
             "requirement.R1.params: unknown parameter \"duration_s\" of wakeup",
         ),
-        ("failure = \"qemu.db\"", "failure = \"qemuu.db\"", "is no part that can fail"),
-        ("failure = \"qemu.db\"\n", "", "requirement.R3.failure: a metric of outage and failure"),
-        ("127.0.0.1:8080", "192.0.2.1:8080", "is not this host's loopback"),
         ("command = [\"./acceptance\", \"--tap\"]\n", "", "requirement.R4.command: metric = \"command\""),
         (
             "not_tested = \"nobody burns the laboratory\"",
@@ -142,6 +146,26 @@ fn what_is_wrong_is_told_with_its_line() {
             "requirement.R1.confidence: wanted 0.5 … 0.9999, got 1.5",
         ),
     ];
+    all_are_told(&cases);
+}
+
+#[test]
+fn what_is_wrong_with_failures_and_clients_is_told() {
+    all_are_told(&[
+        ("failure = \"qemu.db\"", "failure = \"qemuu.db\"", "is no part that can fail"),
+        ("\"partition.plc\"]", "\"partitioon.plc\"]", "is no part that can fail"),
+        ("\"partition.plc\"]", "\"partition.db\"]", "requirement.R3b.failure: partition.db is there twice"),
+        ("\"partition.plc\"]", "\"host\"]", "host is all of the set already"),
+        ("[\"partition.db\", \"partition.plc\"]", "[]", "the list has nothing in it"),
+        ("[\"partition.db\", \"partition.plc\"]", "7", "a text, or a list of them"),
+        ("\"127.0.0.1:7002\"]", "\"10.0.0.1:7002\"]", "10.0.0.1:7002 is not this host's loopback"),
+        ("failure = \"qemu.db\"\n", "", "requirement.R3.failure: a metric of outage and failure"),
+        ("127.0.0.1:8080", "192.0.2.1:8080", "is not this host's loopback"),
+    ]);
+}
+
+/// Each: what is changed in the good file, and what is told with its line.
+fn all_are_told(cases: &[(&str, &str, &str)]) {
     for (from, to, told) in cases {
         let text = GOOD.replacen(from, to, 1);
         assert_ne!(text, GOOD, "{from}");

@@ -49,6 +49,7 @@ pub(super) fn load(loadavg: Option<&str>, cpus: u32) -> Check {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CpuTime {
     all: u64,
+    idle: u64,
     stolen: u64,
 }
 
@@ -57,12 +58,18 @@ pub(super) fn cpu_time(stat: &str) -> Option<CpuTime> {
     let line = stat.lines().find(|line| line.starts_with("cpu "))?;
     let fields: Vec<u64> =
         line.split_whitespace().skip(1).take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
-    let stolen = *fields.get(7)?;
-    Some(CpuTime { all: fields.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)), stolen })
+    let (idle, stolen) = (fields.get(3)?.saturating_add(*fields.get(4)?), *fields.get(7)?);
+    Some(CpuTime { all: fields.iter().fold(0, |sum, ticks| sum.saturating_add(*ticks)), idle, stolen })
 }
 
-fn share(stolen: u64, all: u64) -> f64 {
-    if all == 0 { 0.0 } else { stolen as f64 / all as f64 }
+/// Which share of all CPUs' time was idle between two looks; none where there was no time between them.
+pub(super) fn idle(first: CpuTime, second: CpuTime) -> Option<f64> {
+    let all = second.all.saturating_sub(first.all);
+    (all > 0).then(|| share(second.idle.saturating_sub(first.idle), all))
+}
+
+fn share(part: u64, all: u64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
 }
 
 /// Steal since boot and between two looks.
@@ -146,7 +153,11 @@ mod tests {
     #[test]
     fn steal_is_judged_while_we_look_and_noted_since_boot() {
         let at = |user: u64, steal: u64| cpu_time(&format!("cpu  {user} 0 0 0 0 0 0 {steal} 7 7\ncpu0 1 2"));
-        assert_eq!(at(90, 10), Some(CpuTime { all: 100, stolen: 10 }));
+        assert_eq!(at(90, 10), Some(CpuTime { all: 100, idle: 0, stolen: 10 }));
+        let [first, second] = [[30, 40, 30], [60, 90, 50]].map(|[user, idle, wait]| {
+            cpu_time(&format!("cpu  {user} 0 0 {idle} {wait} 0 0 0")).expect("right")
+        });
+        assert_eq!((idle(first, second), idle(first, first)), (Some(0.7), None));
         assert_eq!(cpu_time("cpu  1 2 3"), None);
         assert_eq!(steal(at(10_000, 0), at(11_000, 0)).level, CheckLevel::Ok);
         assert_eq!(steal(at(10_000, 100), at(11_000, 100)).level, CheckLevel::Note);

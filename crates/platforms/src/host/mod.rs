@@ -17,5 +17,15 @@ mod preflight;
 mod read;
 pub mod watch;
 
+use std::time::Duration;
+
 pub use kept_time::{KeptTime, kept_time};
 pub use preflight::{crowding, preflight};
+
+/// Which share of the time of all CPUs is idle while we look for so long; none where the kernel does not say.
+pub fn idle_share(over: Duration) -> Option<f64> {
+    let look = || activity::cpu_time(&read::text("/proc/stat")?);
+    let first = look()?;
+    std::thread::sleep(over);
+    activity::idle(first, look()?)
+}

@@ -22,6 +22,7 @@ mod filter;
 mod identity;
 mod mounts;
 mod order;
+mod replaced;
 mod rights;
 mod stage;
 

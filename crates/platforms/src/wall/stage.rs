@@ -14,10 +14,11 @@ use std::process::ExitCode;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
-use nix::unistd::{dup2_stdout, execve, getppid};
+use nix::unistd::{dup2_stdout, execve, fexecve, getppid};
 
 use super::identity::Identity;
 use super::order::{Network, Order};
+use super::replaced::copy_of_replaced;
 use super::{filter, mounts, rights};
 use crate::limits;
 use crate::spawn::hand_on_only;
@@ -32,7 +33,7 @@ const ADVICE: &str = "a wall takes namespaces of its own: for a normal user sysc
 pub fn main(words: Vec<OsString>) -> ExitCode {
     let Ok(answer) = io::stdout().as_fd().try_clone_to_owned() else { return ExitCode::FAILURE };
     let reason = match prepare(words) {
-        Ok((program, words)) => become_it(&program, &words),
+        Ok(prepared) => become_it(&prepared),
         Err(reason) => reason.into(),
     };
     // Nobody is left to tell when this fails.
@@ -40,11 +41,20 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Everything up to the program's start: its name and all of its words.
-fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), Reason> {
-    let (order, parent) = Order::parse(words)?;
+/// What is to be executed.
+struct Prepared {
+    program: CString,
+    /// In place of what has the program's name, where that cannot be shown.
+    copy: Option<OwnedFd>,
+    words: Vec<CString>,
+}
+
+/// Everything up to the program's start.
+fn prepare(words: Vec<OsString>) -> Result<Prepared, Reason> {
+    let (mut order, parent) = Order::parse(words)?;
     limits::lift();
     hand_on_only(&order.descriptors).map_err(|error| format!("its descriptors: {error}"))?;
+    let copy = copy_of_replaced(&mut order).map_err(|error| format!("a copy of this program: {error}"))?;
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = OwnedFd::from(null.map_err(|error| format!("/dev/null: {error}"))?);
     let identity = Identity::take().map_err(|error| format!("{error}; {ADVICE}"))?;
@@ -61,7 +71,7 @@ fn prepare(words: Vec<OsString>) -> Result<(CString, Vec<CString>), Reason> {
     let words: Vec<CString> = words.collect::<Result<_, _>>().map_err(|_| "a word with a zero byte")?;
     let program = words.first().cloned().ok_or("no program")?;
     dup2_stdout(&null).map_err(|error| format!("its output: {}", error.desc()))?;
-    Ok((program, words))
+    Ok(Prepared { program, copy, words })
 }
 
 fn namespaces(network: Network) -> CloneFlags {
@@ -78,14 +88,19 @@ fn bind_to(parent: i32) -> Result<(), Reason> {
 }
 
 /// Only comes back with the reason why it could not.
-fn become_it(program: &CString, words: &[CString]) -> String {
+fn become_it(prepared: &Prepared) -> String {
     let pair = |(mut name, value): (OsString, OsString)| {
         name.push("=");
         name.push(value);
         CString::new(name.into_vec()).ok()
     };
     let environment: Vec<CString> = std::env::vars_os().filter_map(pair).collect();
-    match execve(program, words, &environment) {
+    let Prepared { program, copy, words } = prepared;
+    let failed = match copy {
+        Some(copy) => fexecve(copy, words, &environment),
+        None => execve(program, words, &environment),
+    };
+    match failed {
         Err(error) => format!("{} cannot be executed: {}", program.to_string_lossy(), error.desc()),
         Ok(never) => match never {},
     }

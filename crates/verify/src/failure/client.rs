@@ -6,7 +6,6 @@
 //! That a connection is made says nothing: who listens on this host is Bulkhead, also while the partition boots. So only what comes
 //! from the program counts: a status, a line that comes back, or the first byte of those who speak first.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -61,6 +60,8 @@ struct Shared {
     requests: Mutex<Vec<Request>>,
     on_their_way: AtomicUsize,
     is_over: AtomicBool,
+    /// Which of the client's addresses is asked.
+    address: AtomicUsize,
 }
 
 impl Shared {
@@ -76,6 +77,19 @@ impl Shared {
         }
         all.push(Request { at: Instant::now(), answered: None, answers: 0 });
         Some(all.len() - 1)
+    }
+
+    /// Asks the next address, unless somebody has found before that this one does not answer.
+    fn give_up(&self, address: usize, client: &Client) {
+        let next = (address + 1) % client.at.all().len().max(1);
+        let _ = self.address.compare_exchange(address, next, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    /// Whether one of those from `first` on was not answered in time.
+    fn is_late(&self, first: usize, within: Duration) -> bool {
+        let all = self.requests();
+        let from = all.get(first..).unwrap_or_default();
+        from.iter().take_while(|one| one.at.elapsed() > within).any(|one| one.answered.is_none())
     }
 
     fn answered(&self, number: usize) {
@@ -96,6 +110,7 @@ impl Asking {
             requests: Mutex::default(),
             on_their_way: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
+            address: AtomicUsize::new(0),
         });
         let (asks, owned) = (Arc::clone(&shared), client.clone());
         let asks = thread::Builder::new().name("client".to_owned()).spawn(move || match owned.kind {
@@ -230,8 +245,11 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
             shared.on_their_way.fetch_add(1, Ordering::SeqCst);
             let (asks, owned) = (Arc::clone(shared), client.clone());
             let started = thread::Builder::new().name("request".to_owned()).spawn(move || {
-                if is_answered(&owned).unwrap_or(false) {
+                let address = asks.address.load(Ordering::SeqCst);
+                if is_answered(&owned, address).unwrap_or(false) {
                     asks.answered(number);
+                } else {
+                    asks.give_up(address, &owned);
                 }
                 asks.on_their_way.fetch_sub(1, Ordering::SeqCst);
             });
@@ -243,17 +261,18 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
     }
 }
 
-fn is_answered(client: &Client) -> std::io::Result<bool> {
+fn is_answered(client: &Client, address: usize) -> std::io::Result<bool> {
     let within = client.answer_within_ms.to_duration();
     let until = Instant::now() + within;
-    let mut stream = TcpStream::connect_timeout(&client.at, within)?;
+    let at = client.at.all().get(address).ok_or(ErrorKind::NotFound)?;
+    let mut stream = TcpStream::connect_timeout(at, within)?;
     let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     if client.kind == ClientKind::Greeting {
         stream.set_read_timeout(Some(left()))?;
         return Ok(stream.read(&mut [0; 1])? > 0);
     }
     stream.set_write_timeout(Some(left()))?;
-    let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", client.path, client.at);
+    let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", client.path, at);
     stream.write_all(request.as_bytes())?;
     stream.set_read_timeout(Some(left()))?;
     let mut line = String::new();
@@ -264,45 +283,75 @@ fn is_answered(client: &Client) -> std::io::Result<bool> {
     Ok(is_http && status.is_some_and(|status| (200..400).contains(&status)))
 }
 
-/// Lines over a connection that is kept, and made anew when it broke.
+/// Lines over a connection that is kept, and made anew when it broke: to the next address where there are several, also when an answer
+/// is late.
 fn echo(shared: &Arc<Shared>, client: &Client) {
     let mut next = Instant::now();
-    let mut line: Option<TcpStream> = None;
-    let mut readers = BTreeMap::new();
+    let mut line: Option<Line> = None;
+    let mut readers = Vec::new();
+    let is_alone = client.at.all().len() == 1;
     while !shared.is_over.load(Ordering::SeqCst) {
         let Some(number) = shared.ask() else { return };
+        let address = shared.address.load(Ordering::SeqCst);
         if line.is_none() {
-            line =
-                TcpStream::connect_timeout(&client.at, RECONNECT.min(client.answer_within_ms.to_duration()))
-                    .ok();
-            let copy = line.as_ref().and_then(|line| line.try_clone().ok());
-            let reads = Arc::clone(shared);
-            let reader = copy.map(|copy| thread::spawn(move || listen(&reads, copy)));
-            readers.extend(reader.map(|reader| (number, reader)));
+            line = Line::open(shared, client, address, number, &mut readers);
         }
-        if let Some(open) = &mut line {
-            let _ = open.set_write_timeout(Some(RECONNECT));
-            if open.write_all(format!("bulkhead {number}\n").as_bytes()).is_err() {
-                let _ = open.shutdown(std::net::Shutdown::Both);
-                line = None;
+        let is_told = line.as_mut().is_some_and(|line| line.tell(number));
+        let is_good = |line: &Line| {
+            line.is_open.load(Ordering::SeqCst)
+                && (is_alone || !shared.is_late(line.first, client.answer_within_ms.to_duration()))
+        };
+        if !is_told || !line.as_ref().is_some_and(is_good) {
+            if let Some(line) = line.take() {
+                let _ = line.stream.shutdown(std::net::Shutdown::Both);
             }
+            shared.give_up(address, client);
         }
-        let broken = readers
-            .last_key_value()
-            .is_some_and(|(_, reader): (&usize, &JoinHandle<()>)| reader.is_finished());
-        if broken {
-            line = None;
-        }
-        readers.retain(|_, reader| !reader.is_finished());
+        readers.retain(|reader: &JoinHandle<()>| !reader.is_finished());
         pause(&mut next, client.period_ms.to_duration());
     }
-    if let Some(open) = line {
+    if let Some(line) = line {
         // Answers that are late are waited for as long as any.
-        let _ = open.shutdown(std::net::Shutdown::Write);
-        let _ = open.set_read_timeout(Some(client.answer_within_ms.to_duration()));
+        let _ = line.stream.shutdown(std::net::Shutdown::Write);
+        let _ = line.stream.set_read_timeout(Some(client.answer_within_ms.to_duration()));
     }
-    for (_, reader) in readers {
+    for reader in readers {
         let _ = reader.join();
+    }
+}
+
+/// A connection of `echo`.
+struct Line {
+    stream: TcpStream,
+    /// The first request over it.
+    first: usize,
+    /// Whether its other end has it open.
+    is_open: Arc<AtomicBool>,
+}
+
+impl Line {
+    fn open(
+        shared: &Arc<Shared>,
+        client: &Client,
+        address: usize,
+        first: usize,
+        readers: &mut Vec<JoinHandle<()>>,
+    ) -> Option<Self> {
+        let within = RECONNECT.min(client.answer_within_ms.to_duration());
+        let stream = TcpStream::connect_timeout(client.at.all().get(address)?, within).ok()?;
+        stream.set_write_timeout(Some(RECONNECT)).ok()?;
+        let (copy, reads) = (stream.try_clone().ok()?, Arc::clone(shared));
+        let is_open = Arc::new(AtomicBool::new(true));
+        let closes = Arc::clone(&is_open);
+        readers.push(thread::spawn(move || {
+            listen(&reads, copy);
+            closes.store(false, Ordering::SeqCst);
+        }));
+        Some(Self { stream, first, is_open })
+    }
+
+    fn tell(&mut self, number: usize) -> bool {
+        self.stream.write_all(format!("bulkhead {number}\n").as_bytes()).is_ok()
     }
 }
 

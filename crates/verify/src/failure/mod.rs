@@ -15,7 +15,7 @@ mod program;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use model::requirement::{Client, InjectedFailure};
+use model::requirement::{Client, InjectedFailure, OneOrMore};
 use model::verification::Outage;
 use partition::set::root::state_root;
 use platforms::Cancel;
@@ -38,18 +38,19 @@ const RESTORED_WITHIN: Duration = Duration::from_secs(120);
 /// What nobody starts again is started by us after this time: whoever else does has begun by then.
 const NOBODY_DOES: Duration = Duration::from_secs(2);
 
-/// Makes a part fail, measures the outage, and puts everything back.
+/// Makes parts fail at once, measures the outage, and puts everything back.
 ///
 /// # Errors
 /// The set did not answer before, the part cannot be made to fail, or something does not run again.
 pub fn make(
     set: &str,
-    failure: &InjectedFailure,
+    failure: &OneOrMore<InjectedFailure>,
     client: &Client,
     limit: Duration,
     exe: &Path,
     cancel: &Cancel,
 ) -> Result<Outage, Reason> {
+    let failure = failure.all();
     let mut parts = Parts::of(&state_root(), set)?;
     if parts.settle(failure, exe, cancel)? {
         parts = Parts::of(&state_root(), set)?;

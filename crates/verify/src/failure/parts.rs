@@ -85,8 +85,12 @@ impl Parts {
         phase == Phase::Running && process.as_ref().is_some_and(process::is_alive)
     }
 
-    /// What a failure hits.
-    fn hit(&self, failure: &InjectedFailure) -> Vec<&String> {
+    /// What failures hit.
+    fn hit(&self, failures: &[InjectedFailure]) -> Vec<&String> {
+        failures.iter().flat_map(|failure| self.hit_by(failure)).collect()
+    }
+
+    fn hit_by(&self, failure: &InjectedFailure) -> Vec<&String> {
         let named = match failure {
             InjectedFailure::Program(name)
             | InjectedFailure::Qemu(name)
@@ -104,9 +108,9 @@ impl Parts {
     ///
     /// # Errors
     /// One cannot be started, or the user interrupted.
-    pub fn settle(&self, failure: &InjectedFailure, exe: &Path, cancel: &Cancel) -> Result<bool, Reason> {
+    pub fn settle(&self, failures: &[InjectedFailure], exe: &Path, cancel: &Cancel) -> Result<bool, Reason> {
         let mut any = false;
-        for kept in self.hit(failure) {
+        for kept in self.hit(failures) {
             while self.backs_off(kept) {
                 any = true;
                 if cancel.is_cancelled() {
@@ -135,15 +139,22 @@ impl Parts {
         began.map(drop).map_err(|error| format!("{label} cannot be started anew: {error}").into())
     }
 
-    /// Makes it fail.
+    /// Makes them fail, those at once that need no help of a guest.
     ///
     /// # Errors
     /// There is no such part, or it cannot be sent signals.
-    pub fn fail(&self, failure: &InjectedFailure, exe: &Path) -> Result<(), Reason> {
+    pub fn fail(&self, failures: &[InjectedFailure], exe: &Path) -> Result<(), Reason> {
+        // Who looks after them goes first: nothing is to be started again in between.
+        let with_supervisor = failures.iter().filter(|one| matches!(one, InjectedFailure::Partition(_)));
+        let doomed: Vec<&String> = with_supervisor.flat_map(|one| self.hit_by(one)).collect();
+        let supervisors = doomed.into_iter().try_for_each(|kept| self.kill_supervisor(kept));
+        failures.iter().try_for_each(|failure| self.fail_one(failure, exe)).and(supervisors)
+    }
+
+    fn fail_one(&self, failure: &InjectedFailure, exe: &Path) -> Result<(), Reason> {
         match failure {
             InjectedFailure::Program(name) => self.kill_program(name, exe),
-            InjectedFailure::Qemu(name) => self.kill(&format!("p/{name}")),
-            InjectedFailure::Partition(name) => self.kill_with_supervisor(&format!("p/{name}")),
+            InjectedFailure::Qemu(name) | InjectedFailure::Partition(name) => self.kill(&format!("p/{name}")),
             InjectedFailure::Switch(network, link) => self.kill(&format!("n/{network}.{link}")),
             InjectedFailure::Link(network, link) => {
                 self.signal(&format!("n/{network}.{link}"), Signal::SIGSTOP)
@@ -169,11 +180,6 @@ impl Parts {
         let folder = self.folder(kept);
         let supervisor = folder::read_supervisor(&folder);
         supervisor.map_or(Ok(()), |supervisor| process::signal(&supervisor, &folder, Signal::SIGKILL))
-    }
-
-    fn kill_with_supervisor(&self, kept: &str) -> Result<(), Reason> {
-        self.kill_supervisor(kept)?;
-        self.kill(kept)
     }
 
     /// Only the guest's kernel can kill a program of the guest: this program is there already, as its PID 1.
@@ -240,12 +246,13 @@ impl Parts {
     /// What does not run again.
     pub fn undo(
         &mut self,
-        failure: &InjectedFailure,
+        failures: &[InjectedFailure],
         exe: &Path,
         within: Duration,
         cancel: &Cancel,
     ) -> Result<String, Reason> {
-        if let InjectedFailure::Link(network, link) = failure {
+        for failure in failures {
+            let InjectedFailure::Link(network, link) = failure else { continue };
             // Where its supervisor has given it up, there is no such process any more.
             self.signal(&format!("n/{network}.{link}"), Signal::SIGCONT)?;
             self.done.push(format!("{network}.{link} was let go"));

@@ -3,6 +3,7 @@
 use std::net::{Shutdown, TcpListener};
 use std::sync::atomic::AtomicU32;
 
+use model::requirement::OneOrMore;
 use units::Millis;
 
 use super::*;
@@ -38,7 +39,16 @@ impl Server {
             }
         });
         let (period_ms, answer_within_ms) = (Millis::from_millis(5), Millis::from_millis(300));
-        Self { state, client: Client { kind, at, path: "/".to_owned(), period_ms, answer_within_ms } }
+        Self {
+            state,
+            client: Client {
+                kind,
+                at: OneOrMore::one(at),
+                path: "/".to_owned(),
+                period_ms,
+                answer_within_ms,
+            },
+        }
     }
 
     fn set(&self, state: u32) {
@@ -67,6 +77,10 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
         }
         while let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = waiting.drain(..=end).collect();
+            // Who closes while something is unread cuts off (RST), and its answer may be lost.
+            if kind == ClientKind::Http && line != b"\r\n" {
+                continue;
+            }
             let answer =
                 if kind == ClientKind::Http { b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() } else { line };
             let times = match now {
@@ -181,9 +195,39 @@ fn who_is_never_answered_again_has_no_end_and_who_is_not_disturbed_no_outage() {
 fn nobody_there_is_never_answered() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let mut server = Server::start(ClientKind::Http);
-    server.client.at = listener.local_addr().expect("an address");
+    server.client.at = OneOrMore::one(listener.local_addr().expect("an address"));
     drop(listener);
     let asking = Asking::start(&server.client).expect("a thread");
     until("some requests", || asking.counts().0 >= 20);
     assert_eq!((asking.answered_in_a_row(), asking.counts().1), (0, 0));
+}
+
+#[test]
+fn the_next_address_is_asked_when_one_does_not_answer_in_time() {
+    for kind in [ClientKind::Http, ClientKind::Greeting, ClientKind::Echo] {
+        for state in [GONE, SILENT] {
+            let [one, mut other] = [Server::start(kind), Server::start(kind)];
+            let both = [&one, &other].map(|server| server.client.at.all()[0].to_string());
+            other.client.at = serde_json::from_value(both.into()).expect("two addresses");
+            let asking = asked(&other);
+            let failed_at = Instant::now();
+            one.set(state);
+            // The first one never comes back. Who is cut off between two requests loses none.
+            until("another address", || asking.shared.address.load(Ordering::SeqCst) == 1);
+            until("an end", || {
+                let seen = asking.since(failed_at);
+                seen == Answering::AnsweredForGood
+                    || (seen == Answering::NothingMissing && failed_at.elapsed() > asking.patience())
+            });
+            let outage = asking.finish(failed_at);
+            println!("{kind:?}: {} lost, answered again after {:?}", outage.lost, outage.answered_again_ns);
+            assert!(state == GONE || outage.lost > 0, "{outage:?}");
+            other.set(GONE);
+            let asking = Asking::start(&other.client).expect("a thread");
+            thread::sleep(Duration::from_millis(400));
+            assert_eq!(asking.answered_in_a_row(), 0, "{kind:?}");
+            one.set(UP);
+            until("an answer", || asking.answered_in_a_row() >= 20);
+        }
+    }
 }

@@ -1,0 +1,149 @@
+//! Makes tests: one round of one of them at a time, and says when there have been enough.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime};
+
+use model::requirement::Requirements;
+use model::verification::{Observed, RequirementVerdict, TestKind, TestRound, TestSpec};
+use partition::set::root::state_root;
+use platforms::{Broken, Cancel, PlatformContext};
+use units::Nanos;
+use units::metric::Unit;
+
+use crate::in_place::{self, Agents, At, Doses};
+use crate::look::LookedAt;
+use crate::{command, failure, judge};
+
+/// Rounds that fail in a row before a test is given up.
+const MOST_FAILURES: usize = 3;
+/// Rounds of one test at most.
+const MOST_ROUNDS: usize = 10_000;
+/// How long an outage may last at least before it counts as one without an end.
+const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A test, and its rounds so far.
+pub struct Batch {
+    /// The test.
+    pub spec: TestSpec,
+    /// Its rounds, in their order.
+    pub rounds: Vec<TestRound>,
+    /// Time spent on them.
+    pub spent: Duration,
+}
+
+impl Batch {
+    /// Without any round.
+    pub const fn new(spec: TestSpec) -> Self {
+        Self { spec, rounds: Vec::new(), spent: Duration::ZERO }
+    }
+
+    /// Whether no round is to follow: it is decided for those `wanted`, or given up.
+    pub fn is_done(&self, tester: &Tester<'_>, wanted: &BTreeSet<String>) -> bool {
+        let rounds: Vec<&TestRound> = self.rounds.iter().collect();
+        let last = rounds.iter().rev().take_while(|round| matches!(round.seen, Observed::Failed { .. }));
+        if last.count() >= MOST_FAILURES
+            || rounds.len() >= MOST_ROUNDS
+            || self.spent >= tester.budget(&self.spec)
+        {
+            return true;
+        }
+        let count = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
+        let asked = self.spec.requirements.iter().filter(|id| wanted.contains(*id));
+        asked.filter_map(|id| tester.requirements.get(id)).all(|requirement| {
+            let judged = judge::judge(requirement, &rounds);
+            judge::may_decide(requirement, count)
+                && matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail)
+        })
+    }
+}
+
+/// Who makes tests.
+pub struct Tester<'a> {
+    /// The set's name.
+    pub set: &'a str,
+    /// All requirements.
+    pub requirements: &'a Requirements,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// Agents for probes and loads.
+    pub agents: Agents<'a>,
+    /// What programs are started with.
+    pub context: &'a PlatformContext,
+    /// Set when the user interrupts.
+    pub cancel: &'a Cancel,
+}
+
+impl Tester<'_> {
+    /// Makes a test once more; none when the user interrupts.
+    pub fn again<'b>(&mut self, batch: &'b mut Batch) -> Option<&'b TestRound> {
+        let number = u32::try_from(batch.rounds.len() + 1).unwrap_or(u32::MAX);
+        let test = &batch.spec;
+        let (began, started_unix_ns) = (Instant::now(), now());
+        let (seen, doses) = match self.see(test, number) {
+            Ok(seen) => seen,
+            Err(Broken::Interrupted) => return None,
+            Err(Broken::Failed(failure)) => (in_place::failed(&failure), Vec::new()),
+        };
+        let took_ns = Nanos::from_duration(began.elapsed());
+        batch.spent += took_ns.to_duration();
+        batch.rounds.push(TestRound {
+            test: test.id.clone(),
+            round: number,
+            started_unix_ns,
+            took_ns,
+            seen,
+            doses,
+        });
+        batch.rounds.last()
+    }
+
+    fn see(&mut self, test: &TestSpec, number: u32) -> Result<(Observed, Doses), Broken> {
+        if self.cancel.is_cancelled() {
+            return Err(Broken::Interrupted);
+        }
+        let seed = self.seed.wrapping_add(u64::from(number));
+        match &test.kind {
+            TestKind::Look { subject } => {
+                let looked = LookedAt::now(&state_root(), self.set);
+                let values =
+                    looked.map_or_else(|reason| Observed::Failed { reason }, |looked| looked.at(subject));
+                Ok((values, Doses::new()))
+            }
+            TestKind::Probe { subject, probe, load, folder } => {
+                let at = At { subject, folder: folder.as_deref() };
+                self.agents.measure(&at, probe, load, seed)
+            }
+            TestKind::Command { subject, command, inside, load } => {
+                let (limit, context, cancel) = (self.budget(test), self.context, self.cancel);
+                let name = inside.then(|| format!("{}/{subject}", self.set));
+                let run = || command::run(command, name.as_deref(), context, limit, cancel);
+                self.agents.beside(subject, load, limit, seed, run)
+            }
+            TestKind::Outage { failure, client } => {
+                self.agents.leave();
+                let limit = self.patience(test);
+                let outage = failure::make(self.set, failure, client, limit, &self.context.exe, self.cancel);
+                Ok((outage.map_or_else(|reason| Observed::Failed { reason }, Observed::Outage), Doses::new()))
+            }
+        }
+    }
+
+    /// Seconds that may be spent on a test: the most that one of its requirements allows.
+    pub fn budget(&self, test: &TestSpec) -> Duration {
+        let of = |id: &String| self.requirements.get(id).map(|one| u64::from(one.budget_s));
+        Duration::from_secs(test.requirements.iter().filter_map(of).max().unwrap_or(1))
+    }
+
+    /// How long the end of an outage is waited for: longer than any of its requirements allows.
+    fn patience(&self, test: &TestSpec) -> Duration {
+        let limits = test.requirements.iter().filter_map(|id| self.requirements.get(id)?.limit());
+        let times = limits.filter(|(_, limit)| limit.unit == Unit::Nanoseconds).map(|(_, limit)| limit.value);
+        let longest = times.fold(0.0, f64::max);
+        Duration::from_secs_f64((longest * 1.5 / 1e9).clamp(0.0, 86_400.0)).max(LEAST_PATIENCE)
+    }
+}
+
+/// Nanoseconds since 1970.
+pub(crate) fn now() -> Nanos {
+    Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}

@@ -1,0 +1,246 @@
+//! Whether requirements still hold while a set runs: what is cheap, again and again, within a share of the host's CPU time; whatever
+//! is different is told once.
+//!
+//! ```text
+//!  a test ─► due, a period after it was last done
+//!   ├ a look: at once
+//!   └ measured: when the budget has room for it, and the host is idle (or was not for a period) ─► a round ─► … ─► decided
+//!  decided ─► as before: nothing     another verdict: told, with until when it was the old one
+//! ```
+//! The budget fills with time and is emptied by what was used; what a round takes is known only afterwards, so it can be overdrawn by
+//! one round, which is waited for then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use model::requirement::Requirements;
+use model::verification::{RequirementResult, RequirementVerdict, TestKind, TestRound, TestSpec};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use platforms::host;
+use units::Nanos;
+
+use crate::judge::judge;
+use crate::tester::{Batch, Tester};
+
+/// Share of the host's CPU time that is used at most.
+pub const MOST_CPU: f64 = 0.01;
+/// From this share of its CPUs on a host is idle.
+const IDLE: f64 = 0.5;
+/// How long is looked whether it is.
+const LOOK: Duration = Duration::from_millis(500);
+/// How long is slept at most before is seen whether the user interrupts.
+const NAP: Duration = Duration::from_millis(100);
+/// So often in a row a requirement must be undecided until that is told.
+const UNDECIDED_IN_A_ROW: u32 = 2;
+
+/// CPU time that may be used: a share of that of all CPUs since it began.
+#[derive(Debug)]
+pub struct CpuBudget {
+    cpus: u32,
+    used: Duration,
+}
+
+impl CpuBudget {
+    /// Nothing used yet, on so many CPUs.
+    pub const fn new(cpus: u32) -> Self {
+        Self { cpus, used: Duration::ZERO }
+    }
+
+    /// Takes what was used.
+    pub fn take(&mut self, used: Duration) {
+        self.used = self.used.saturating_add(used);
+    }
+
+    /// The share that was used after so much time.
+    pub fn share(&self, elapsed: Duration) -> f64 {
+        self.used.as_secs_f64() / (elapsed.as_secs_f64() * f64::from(self.cpus)).max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether there is room.
+    pub fn has_room(&self, elapsed: Duration) -> bool {
+        self.share(elapsed) < MOST_CPU
+    }
+}
+
+/// What a requirement was found to be, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Standing {
+    verdict: RequirementVerdict,
+    /// When it was last seen to be that.
+    seen_unix_ns: Option<Nanos>,
+    undecided: u32,
+}
+
+/// A requirement that is not what it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// Which.
+    pub id: String,
+    /// What it was.
+    pub was: RequirementVerdict,
+    /// When it was last seen to be that; none where nothing was seen before.
+    pub until_unix_ns: Option<Nanos>,
+    /// What it is.
+    pub is: RequirementVerdict,
+    /// When that was first seen.
+    pub since_unix_ns: Nanos,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// What all requirements were found to be.
+#[derive(Debug, Default)]
+pub struct Standings(BTreeMap<String, Standing>);
+
+impl Standings {
+    /// As earlier verifications say.
+    pub fn of(results: &[RequirementResult]) -> Self {
+        let standing = |one: &RequirementResult| {
+            let verdict = one.direct.as_ref().map_or(RequirementVerdict::NotRun, |judged| judged.verdict);
+            (one.id.clone(), Standing { verdict, seen_unix_ns: one.seen_unix_ns, undecided: 0 })
+        };
+        Self(results.iter().map(standing).collect())
+    }
+
+    /// Takes what a test saw; what is different now. Undecided counts when it is that twice in a row.
+    pub fn take(
+        &mut self,
+        requirements: &Requirements,
+        test: &TestSpec,
+        rounds: &[TestRound],
+    ) -> Vec<Changed> {
+        let (Some(first), Some(last)) = (rounds.first(), rounds.last()) else { return Vec::new() };
+        let all: Vec<&TestRound> = rounds.iter().collect();
+        let mut changed = Vec::new();
+        for id in &test.requirements {
+            let Some(requirement) = requirements.get(id) else { continue };
+            let judged = judge(requirement, &all);
+            let unknown = Standing { verdict: RequirementVerdict::NotRun, seen_unix_ns: None, undecided: 0 };
+            let was = *self.0.get(id).unwrap_or(&unknown);
+            let undecided =
+                if judged.verdict == RequirementVerdict::Undecided { was.undecided + 1 } else { 0 };
+            let is_passing =
+                (1..UNDECIDED_IN_A_ROW).contains(&undecided) && was.verdict != RequirementVerdict::NotRun;
+            if is_passing {
+                self.0.insert(id.clone(), Standing { undecided, ..was });
+                continue;
+            }
+            let seen_unix_ns = Some(last.started_unix_ns);
+            self.0.insert(id.clone(), Standing { verdict: judged.verdict, seen_unix_ns, undecided });
+            if judged.verdict != was.verdict {
+                changed.push(Changed {
+                    id: id.clone(),
+                    was: was.verdict,
+                    until_unix_ns: was.seen_unix_ns,
+                    is: judged.verdict,
+                    since_unix_ns: first.started_unix_ns,
+                    reason: judged.reason,
+                });
+            }
+        }
+        changed
+    }
+}
+
+/// Whether a test may be repeated while a set is at work: it adds no load, and breaks nothing.
+pub fn is_cheap(test: &TestSpec) -> bool {
+    match &test.kind {
+        TestKind::Look { .. } => true,
+        TestKind::Probe { load, .. } | TestKind::Command { load, .. } => load.declared().is_empty(),
+        TestKind::Outage { .. } => false,
+    }
+}
+
+/// A test that is repeated.
+struct Repeated {
+    batch: Batch,
+    due: Instant,
+}
+
+/// Repeats tests.
+pub struct Watch<'a> {
+    /// By whom they are made.
+    pub tester: Tester<'a>,
+    /// What is known of requirements.
+    pub standings: Standings,
+    /// Ids of requirements that count for when a test is done.
+    pub wanted: BTreeSet<String>,
+    /// How long after a test was done it is due again.
+    pub every: Duration,
+    /// What may be used.
+    pub budget: CpuBudget,
+}
+
+impl Watch<'_> {
+    /// Repeats these tests until the user interrupts. `tell` gets every test that found something else, with its rounds.
+    ///
+    /// # Errors
+    /// Those of `tell`.
+    pub fn run<E>(
+        &mut self,
+        tests: Vec<TestSpec>,
+        mut tell: impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let began = Instant::now();
+        let mut all: Vec<Repeated> =
+            tests.into_iter().map(|test| Repeated { batch: Batch::new(test), due: began }).collect();
+        loop {
+            if self.tester.cancel.is_cancelled() {
+                return Ok(());
+            }
+            let Some(next) = self.next(&mut all, began) else {
+                std::thread::sleep(NAP);
+                continue;
+            };
+            let (own, started) = (own_cpu_time(), Instant::now());
+            if self.tester.again(&mut next.batch).is_none() {
+                return Ok(());
+            }
+            let is_done = next.batch.is_done(&self.tester, &self.wanted);
+            if is_done {
+                let anew = Batch::new(next.batch.spec.clone());
+                let done = std::mem::replace(&mut next.batch, anew);
+                next.due = Instant::now() + self.every;
+                let changed = self.standings.take(self.tester.requirements, &done.spec, &done.rounds);
+                if !changed.is_empty() {
+                    tell(&done.rounds, &changed)?;
+                }
+            }
+            let is_look = matches!(next.batch.spec.kind, TestKind::Look { .. });
+            // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
+            let there = if is_look { Duration::ZERO } else { started.elapsed() };
+            self.budget.take(own_cpu_time().saturating_sub(own).max(there));
+            if is_done && all.iter().all(|one| one.batch.rounds.is_empty()) {
+                // Nothing of ours waits in partitions.
+                self.tester.agents.leave();
+            }
+        }
+    }
+
+    /// The test that is to be made now: looks before what is measured, then who has waited longest.
+    fn next<'t>(&self, all: &'t mut [Repeated], began: Instant) -> Option<&'t mut Repeated> {
+        let now = Instant::now();
+        let is_look = |one: &Repeated| matches!(one.batch.spec.kind, TestKind::Look { .. });
+        let due = all.iter_mut().filter(|one| one.due <= now);
+        let first = due.min_by_key(|one| (!is_look(one), one.batch.rounds.len(), one.due))?;
+        let waited = now.duration_since(first.due);
+        let may = is_look(first)
+            || (self.budget.has_room(began.elapsed())
+                && (waited >= self.every || host::idle_share(LOOK).is_none_or(|idle| idle >= IDLE)));
+        may.then_some(first)
+    }
+}
+
+/// CPU time of this process and of those it has ended.
+fn own_cpu_time() -> Duration {
+    let of = |who| {
+        getrusage(who)
+            .map_or(0, |usage| usage.user_time().num_microseconds() + usage.system_time().num_microseconds())
+    };
+    let all = of(UsageWho::RUSAGE_SELF).saturating_add(of(UsageWho::RUSAGE_CHILDREN));
+    Duration::from_micros(u64::try_from(all).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests;
