@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use skips::{Need, skip};
 
 /// Generous: a guest boots in two seconds, on a busy machine in ten.
-pub const PATIENCE: Duration = Duration::from_secs(100);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// The program.
 pub fn binary() -> &'static Path {

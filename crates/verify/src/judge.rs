@@ -24,6 +24,10 @@ pub const FIRST_LOOK: u32 = 6;
 pub const LEAST_OF_WORST: u32 = 10;
 /// Failures that are made before the longest outage counts.
 pub const LEAST_OUTAGES: u32 = 3;
+/// Failed tests of a command that are told.
+const MOST_FAILED: usize = 3;
+/// Letters of each.
+const LONGEST_FAILED: usize = 200;
 
 /// The round after which is looked the next time, after one at `rounds`.
 pub const fn next_look(rounds: u32) -> u32 {
@@ -138,13 +142,19 @@ impl Held<'_> {
         let (values, failed, why) = self.values(rounds);
         let Some(value) = values.last().copied() else { return without_values(failed, why) };
         let holds = self.is_kept_by(value);
+        let mut reason = format!("it is {}", self.text(value));
+        if let (false, RequiredMetric::Command(_), Some(Observed::Commanded(done))) =
+            (holds, self.metric, rounds.last().map(|round| &round.seen))
+        {
+            reason.extend(what_failed(&done.output).map(|line| format!("; {line}")));
+        }
         Judged {
             verdict: if holds { RequirementVerdict::Pass } else { RequirementVerdict::Fail },
             value: Some(value),
             margin_percent: self.margin(value),
             rounds: 1,
             failed_rounds: failed,
-            ..nothing(&format!("it is {}", self.text(value)))
+            ..nothing(&reason)
         }
     }
 
@@ -175,7 +185,7 @@ impl Held<'_> {
         } else if count < least {
             (
                 RequirementVerdict::Undecided,
-                format!("the worst of {count} rounds is {shown}; {least} rounds are needed"),
+                format!("the worst of {} is {shown}; {least} rounds are needed", rounds_words(count)),
             )
         } else {
             (
@@ -268,7 +278,9 @@ impl Held<'_> {
             RequirementVerdict::Undecided if failed >= count => {
                 format!("{failed} of {} rounds failed", count + failed)
             }
-            RequirementVerdict::Undecided => format!("{interval} holds the limit after {count} rounds"),
+            RequirementVerdict::Undecided => {
+                format!("{interval} holds the limit after {}", rounds_words(count))
+            }
             _ if failed > 0 => format!("{interval} after {count} rounds; {failed} more failed"),
             _ => format!("{interval} after {count} rounds"),
         };
@@ -307,6 +319,20 @@ fn nothing(reason: &str) -> Judged {
         failed_rounds: 0,
         reason: reason.to_owned(),
     }
+}
+
+fn rounds_words(count: u32) -> String {
+    if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
+}
+
+/// The first tests that TAP says have failed, as their lines say it.
+fn what_failed(output: &str) -> impl Iterator<Item = String> {
+    let failed = output.lines().filter_map(|line| line.trim().strip_prefix("not ok"));
+    let words = failed.map(|line| {
+        let words = line.trim_start_matches(|sign: char| matches!(sign, ' ' | '-' | '0'..='9'));
+        words.chars().filter(|sign| !sign.is_control()).take(LONGEST_FAILED).collect()
+    });
+    words.filter(|words: &String| !words.is_empty()).take(MOST_FAILED)
 }
 
 /// The metric's value in what was seen, or why it has none.

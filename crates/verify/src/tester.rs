@@ -40,11 +40,11 @@ impl Batch {
     /// Whether no round is to follow: it is decided for those `wanted`, or given up.
     pub fn is_done(&self, tester: &Tester<'_>, wanted: &BTreeSet<String>) -> bool {
         let rounds: Vec<&TestRound> = self.rounds.iter().collect();
+        // A few failures are what an outage takes, however long everything is until the next one can be made.
+        let is_bounded = !matches!(self.spec.kind, TestKind::Outage { .. });
+        let is_spent = is_bounded && self.spent >= tester.budget(&self.spec);
         let last = rounds.iter().rev().take_while(|round| matches!(round.seen, Observed::Failed { .. }));
-        if last.count() >= MOST_FAILURES
-            || rounds.len() >= MOST_ROUNDS
-            || self.spent >= tester.budget(&self.spec)
-        {
+        if last.count() >= MOST_FAILURES || rounds.len() >= MOST_ROUNDS || is_spent {
             return true;
         }
         let count = u32::try_from(rounds.len()).unwrap_or(u32::MAX);

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use model::requirement::Requirements;
-use model::verification::{RequirementResult, RequirementVerdict, TestKind, TestRound, TestSpec};
+use model::verification::{Observed, RequirementResult, RequirementVerdict, TestKind, TestRound, TestSpec};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use platforms::host;
@@ -194,9 +194,9 @@ impl Watch<'_> {
                 continue;
             };
             let (own, started) = (own_cpu_time(), Instant::now());
-            if self.tester.again(&mut next.batch).is_none() {
-                return Ok(());
-            }
+            let Some(round) = self.tester.again(&mut next.batch) else { return Ok(()) };
+            // What broke has waited, mostly.
+            let is_broken = matches!(round.seen, Observed::Failed { .. });
             let is_done = next.batch.is_done(&self.tester, &self.wanted);
             if is_done {
                 let anew = Batch::new(next.batch.spec.clone());
@@ -209,7 +209,7 @@ impl Watch<'_> {
             }
             let is_look = matches!(next.batch.spec.kind, TestKind::Look { .. });
             // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
-            let there = if is_look { Duration::ZERO } else { started.elapsed() };
+            let there = if is_look || is_broken { Duration::ZERO } else { started.elapsed() };
             self.budget.take(own_cpu_time().saturating_sub(own).max(there));
             if is_done && all.iter().all(|one| one.batch.rounds.is_empty()) {
                 // Nothing of ours waits in partitions.

@@ -212,7 +212,7 @@ fn row(depth: usize, one: &RequirementResult) -> Markup {
                 @if let Some(judged) = &one.direct { (badge(judged.verdict)) }
                 @if let Some(inherited) = one.inherited { span.sub { "of its parts: " (inherited.as_str()) } }
             }
-            td.text { @if let Some(test) = &one.test { a href={ "#t-" (test) } { (printable(test)) } } }
+            td.text { @if let Some(test) = &one.test { a href={ "#t-" (test) } { (printable(test.split('-').next().unwrap_or(test))) } } }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use model::requirement::RequirementFile;
-use model::verification::Commanded;
+use model::verification::{Commanded, TestCounts};
 use units::Nanos;
 
 fn requirement(text: &str) -> Requirement {
@@ -22,6 +22,17 @@ fn round(seen: Observed) -> TestRound {
 fn printed(value: f64) -> TestRound {
     let (output, errors) = (String::new(), String::new());
     round(Observed::Commanded(Commanded { exit_code: 0, value: Some(value), tests: None, output, errors }))
+}
+
+#[test]
+fn what_a_command_says_has_failed_is_told() {
+    let wanted = requirement("metric = \"command.failures\"\ncommand = [\"x\"]\nexactly = 0\n");
+    let output = "1..3\nok 1 - a\nnot ok 2 - late: 7 ms\u{1b}\n not ok 3\n".to_owned();
+    let tests = Some(TestCounts { all: 3, failed: 2, left_out: 0 });
+    let errors = String::new();
+    let round = round(Observed::Commanded(Commanded { exit_code: 1, value: None, tests, output, errors }));
+    let got = judged(&wanted, &[round]);
+    assert_eq!((got.verdict, got.reason.as_str()), (RequirementVerdict::Fail, "it is 2; late: 7 ms"));
 }
 
 fn broken() -> TestRound {
