@@ -156,21 +156,25 @@ fetch_kernel() {
     mv "$work/kernel" "$cache/kernel"
 }
 
-# A real sshd for the tests: unpacked into the cache folder, never installed, so no service is started on this machine.
+# A real sshd for the tests.
 sshd_here() { [ -x /usr/sbin/sshd ] || [ -x "$cache/sshd/usr/sbin/sshd" ]; }
-fetch_sshd() {
-    local work
+# Packages that are unpacked into the cache folder and never installed, so that no service is started on this machine.
+unpack() {
+    local package=$1 to=$cache/$2 work
     work=$(mktemp -d "$cache/fetch.XXXXXX")
     # shellcheck disable=SC2064
     trap "rm -rf '$work'" RETURN
-    say "fetching openssh-server for the tests into $cache/sshd"
-    if ! (cd "$work" && apt-get download -qq openssh-server >/dev/null 2>&1); then
+    say "fetching $package into $to"
+    if ! (cd "$work" && apt-get download -qq "$package" >/dev/null 2>&1); then
         refresh
-        (cd "$work" && apt-get download -qq openssh-server >/dev/null 2>&1) || { say "openssh-server could not be fetched"; return 1; }
+        (cd "$work" && apt-get download -qq "$package" >/dev/null 2>&1) || { say "$package could not be fetched"; return 1; }
     fi
-    dpkg-deb -x "$work"/*.deb "$work/sshd"
-    rm -rf "$cache/sshd"
-    mv "$work/sshd" "$cache/sshd"
+    dpkg-deb -x "$work"/*.deb "$work/tree"
+    rm -rf "$to"
+    mv "$work/tree" "$to"
+}
+fetch_sshd() {
+    unpack openssh-server sshd || return 1
     local library
     # sshd gives up its rights as this user, which its package would have made.
     if ! getent passwd sshd >/dev/null && [ "${as_root[*]:-}" != false ]; then
@@ -182,24 +186,10 @@ fetch_sshd() {
         fi
     done
 }
-# A broker for the example: unpacked into the cache folder, never installed, so no service is started on this machine.
-fetch_beanstalkd() {
-    local work
-    work=$(mktemp -d "$cache/fetch.XXXXXX")
-    # shellcheck disable=SC2064
-    trap "rm -rf '$work'" RETURN
-    say "fetching beanstalkd for the example into $cache/beanstalkd"
-    if ! (cd "$work" && apt-get download -qq beanstalkd >/dev/null 2>&1); then
-        refresh
-        (cd "$work" && apt-get download -qq beanstalkd >/dev/null 2>&1) || { say "beanstalkd could not be fetched"; return 1; }
-    fi
-    dpkg-deb -x "$work"/*.deb "$work/beanstalkd"
-    rm -rf "$cache/beanstalkd"
-    mv "$work/beanstalkd" "$cache/beanstalkd"
-}
+# A broker for the example.
 if [ "$goal" = demo ] && ! have beanstalkd && [ ! -x "$cache/beanstalkd/usr/bin/beanstalkd" ]; then
     mkdir -p "$cache"
-    { have apt-get && have dpkg-deb && fetch_beanstalkd; } || { say "missing here: beanstalkd"; exit 3; }
+    { have apt-get && have dpkg-deb && unpack beanstalkd beanstalkd; } || { say "missing here: beanstalkd"; exit 3; }
 fi
 if [ "$goal" = test ] && ! sshd_here && have apt-get && have dpkg-deb; then
     mkdir -p "$cache"

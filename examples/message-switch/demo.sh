@@ -24,7 +24,7 @@ leave() {
     "$bulkhead" down message-switch >/dev/null 2>&1 || true
     "$bulkhead" volume rm "${volumes[@]}" >/dev/null 2>&1 || true
 }
-if "$bulkhead" ps --json | grep -q '"name": *"message-switch"'; then
+if "$bulkhead" ps --json | grep -q '"set": *"message-switch"'; then
     say "a set \"message-switch\" is up, whose name this one has: bulkhead down message-switch"
     exit 2
 fi

@@ -18,6 +18,7 @@ use partition::network::own_switch::OwnSwitch;
 use partition::run::Surroundings;
 use partition::section_folder::SectionFolder;
 use platforms::Cancel;
+use platforms::host::threads_of_core;
 use platforms::spawn::own_cpus;
 
 /// Everybody who takes part.
@@ -80,10 +81,7 @@ impl Workers {
 /// Two host CPUs for who leads and who follows: the first ones that are not the same core; none where there are no two.
 pub fn two_cpus() -> Vec<u32> {
     let own: Vec<u32> = own_cpus().into_iter().filter_map(|cpu| u32::try_from(cpu).ok()).collect();
-    choose(&own, &|cpu| {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/core_cpus_list");
-        std::fs::read_to_string(path).ok()?.parse().ok()
-    })
+    choose(&own, &|cpu| threads_of_core(Path::new("/"), cpu))
 }
 
 /// The first CPU, and the first one that does not share its core; any second one where all do.

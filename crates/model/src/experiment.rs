@@ -14,7 +14,7 @@ use super::scenario::line_of;
 use probes::params::{ProbeKind, ProbeSpec, Probes};
 use units::bounds::{OutOfBounds, within};
 use units::layout::Layout;
-use units::names::{LoadKind, LoadPlace, nearest};
+use units::names::{LoadKind, LoadPlace, hint, nearest};
 
 /// Largest experiment file that is read; longer ones are refused before parsing.
 pub const MAX_FILE_BYTES: usize = 256 * 1024;
@@ -235,11 +235,10 @@ impl Experiment {
         }
         if let Some(baseline) = self.baseline.as_deref().filter(|baseline| !seen.contains(baseline)) {
             let labels: Vec<&str> = seen.into_iter().collect();
-            let hint =
-                nearest(baseline, &labels).map(|n| format!("; did you mean \"{n}\"?")).unwrap_or_default();
             return Err(contradiction(format!(
-                "baseline \"{baseline}\" is no platform of this experiment ({}){hint}",
-                labels.join(", ")
+                "baseline \"{baseline}\" is no platform of this experiment ({}){}",
+                labels.join(", "),
+                hint(baseline, &labels)
             )));
         }
         Ok(())

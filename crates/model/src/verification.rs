@@ -190,7 +190,7 @@ pub struct Commanded {
 }
 
 /// Tests that a command made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TestCounts {
     /// All of them.
@@ -199,6 +199,9 @@ pub struct TestCounts {
     pub failed: u64,
     /// Those that were left out.
     pub left_out: u64,
+    /// The first of those that failed, as the program names them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_failed: Vec<String>,
 }
 
 /// What a client outside saw of a failure. Times count from the moment at which the part was made to fail.

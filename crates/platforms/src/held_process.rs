@@ -36,6 +36,7 @@ pub fn mark(command: &mut Command, folder: &Path) {
 /// What `/proc/PID/stat` says of a process.
 struct Stat {
     is_dead: bool,
+    parent: u32,
     group: u32,
     start_ticks: u64,
 }
@@ -43,12 +44,15 @@ struct Stat {
 impl Stat {
     fn of(pid: u32) -> Option<Self> {
         let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        // A process may call itself anything.
-        let text = String::from_utf8_lossy(&text);
-        // The name in parentheses may contain anything; the fields after the last one cannot.
+        Self::read(&String::from_utf8_lossy(&text))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        // A process may call itself anything: the name in parentheses may contain anything; the fields after the last one cannot.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
         Some(Self {
             is_dead: matches!(fields.first().copied(), Some("Z" | "X")),
+            parent: fields.get(1)?.parse().ok()?,
             group: fields.get(2)?.parse().ok()?,
             start_ticks: fields.get(19)?.parse().ok()?,
         })
@@ -63,6 +67,19 @@ pub fn boot_id() -> String {
 /// When process `pid` started, in ticks since boot; `None` when there is none or it is only waiting to be reaped.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     Stat::of(pid).filter(|stat| !stat.is_dead).map(|stat| stat.start_ticks)
+}
+
+/// Children of process `parent` that are not dead, in the order in which they were started.
+///
+/// # Errors
+/// There is no `/proc`.
+pub fn children(parent: u32) -> io::Result<Vec<u32>> {
+    let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
+    let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
+    let child = |pid| Stat::of(pid).filter(|stat| !stat.is_dead && stat.parent == parent);
+    let mut found: Vec<(u64, u32)> = pids.filter_map(|pid| Some((child(pid)?.start_ticks, pid))).collect();
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, pid)| pid).collect())
 }
 
 /// A process that was started for a folder of ours.

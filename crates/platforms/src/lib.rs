@@ -28,6 +28,7 @@ pub mod lab;
 pub mod ledger;
 pub mod limits;
 pub mod link;
+pub mod listening;
 pub mod make;
 pub mod native;
 pub mod own_folder;

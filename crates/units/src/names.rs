@@ -19,6 +19,11 @@ fn nearest_hint(nearest: Option<&str>) -> String {
     nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
 }
 
+/// `; did you mean "NAME"?`, to stand behind what is wrong with `got`; nothing where no known name is near.
+pub fn hint(got: &str, known: &[&str]) -> String {
+    nearest_hint(nearest(got, known))
+}
+
 impl UnknownName {
     /// Builds the error for `got`, looking for the nearest of `known`.
     pub fn new(what: &'static str, got: &str, known: &[&str]) -> Self {

@@ -18,18 +18,20 @@ use platforms::vm::kernel::{Places, find};
 use crate::conclude;
 use crate::look::{LookedAt, given};
 
+/// This program, also when its file has been removed.
+const OWN_FILE: &str = "/proc/self/exe";
 /// Largest program or kernel that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
 /// All of it, as it is now.
-pub fn of(looked: &LookedAt, requirements: &Requirements, exe: &Path) -> Basis {
+pub fn of(looked: &LookedAt, requirements: &Requirements) -> Basis {
     let mut basis = Basis::new();
     let mut add = |key: &str, value: Option<String>| {
         // What is not known now may be known the next time: a change of that is one, too.
         basis.insert(key.to_owned(), value.unwrap_or_else(|| "not known".to_owned()));
     };
     let mut files = Files::default();
-    add("program", files.digest(exe));
+    add("program", files.digest(Path::new(OWN_FILE)));
     add("kernel", kernel());
     add("processor", cpuinfo("model name"));
     add("microcode", cpuinfo("microcode"));

@@ -17,6 +17,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use platforms::spawn::{Bond, spawn};
 use platforms::{Broken, Cancel, PlatformContext};
+use quick_junit::TestCaseStatus;
 
 use model::verification::{Commanded, Observed, TestCounts};
 
@@ -28,6 +29,10 @@ const MOST_JUNIT: usize = 16 << 20;
 const LOOK: Duration = Duration::from_millis(20);
 /// Exit codes of signals begin here.
 const SIGNALLED: i32 = 128;
+/// Tests that failed which are named.
+const MOST_NAMED: usize = 3;
+/// Letters of a name.
+const LONGEST_NAME: usize = 200;
 
 /// Runs it once, at most for `limit`.
 ///
@@ -159,21 +164,34 @@ fn number(text: &str) -> Option<f64> {
 fn junit(text: &str) -> Option<TestCounts> {
     let from = text.find("<?xml").or_else(|| text.find("<testsuite"))?;
     let report = quick_junit::Report::deserialize_from_str(text.get(from..)?).ok()?;
-    let cases = || report.test_suites.iter().flat_map(|suite| &suite.test_cases);
-    let count = |is: &dyn Fn(&quick_junit::TestCaseStatus) -> bool| {
-        cases().filter(|case| is(&case.status)).count() as u64
-    };
-    Some(TestCounts {
-        all: cases().count() as u64,
-        failed: count(&|status| matches!(status, quick_junit::TestCaseStatus::NonSuccess { .. })),
-        left_out: count(&|status| matches!(status, quick_junit::TestCaseStatus::Skipped { .. })),
-    })
+    let mut counts = TestCounts::default();
+    for case in report.test_suites.iter().flat_map(|suite| &suite.test_cases) {
+        counts.all += 1;
+        match &case.status {
+            TestCaseStatus::NonSuccess { message, .. } => {
+                let said = message.as_ref().map(|message| format!(": {}", message.as_str()));
+                failed(&mut counts, &format!("{}{}", case.name.as_str(), said.unwrap_or_default()));
+            }
+            TestCaseStatus::Skipped { .. } => counts.left_out += 1,
+            TestCaseStatus::Success { .. } => {}
+        }
+    }
+    Some(counts)
+}
+
+/// One more that failed.
+fn failed(counts: &mut TestCounts, name: &str) {
+    counts.failed += 1;
+    let name: String = name.trim().chars().filter(|sign| !sign.is_control()).take(LONGEST_NAME).collect();
+    if !name.is_empty() && counts.first_failed.len() < MOST_NAMED {
+        counts.first_failed.push(name);
+    }
 }
 
 /// Counts of the Test Anything Protocol, version 12 to 14: points of the outermost level; a plan of more tests than came, or `Bail out!`,
 /// counts what is missing as failed.
 fn tap(text: &str) -> Option<TestCounts> {
-    let (mut counts, mut planned, mut is_tap) = (TestCounts { all: 0, failed: 0, left_out: 0 }, None, false);
+    let (mut counts, mut planned, mut is_tap) = (TestCounts::default(), None, false);
     for line in text.lines() {
         if let Some(plan) = line.strip_prefix("1..") {
             let number = plan.split_whitespace().next().unwrap_or_default();
@@ -181,7 +199,7 @@ fn tap(text: &str) -> Option<TestCounts> {
             is_tap |= planned.is_some();
         } else if line.starts_with("Bail out!") {
             counts.all += 1;
-            counts.failed += 1;
+            failed(&mut counts, line);
             is_tap = true;
         } else if let Some((is_good, rest)) = point(line) {
             is_tap = true;
@@ -191,7 +209,7 @@ fn tap(text: &str) -> Option<TestCounts> {
             if is("skip") {
                 counts.left_out += 1;
             } else if !is_good && !is("todo") {
-                counts.failed += 1;
+                failed(&mut counts, description(rest));
             }
         }
     }
@@ -199,6 +217,12 @@ fn tap(text: &str) -> Option<TestCounts> {
     counts.all += missing;
     counts.failed += missing;
     is_tap.then_some(counts)
+}
+
+/// What stands behind a point's number: ` 2 - it is late`.
+fn description(rest: &str) -> &str {
+    let behind = rest.trim_start().trim_start_matches(|sign: char| sign.is_ascii_digit()).trim_start();
+    behind.strip_prefix("- ").unwrap_or(behind)
 }
 
 fn point(line: &str) -> Option<(bool, &str)> {
@@ -219,13 +243,20 @@ mod tests {
         assert_eq!(number("12 ms\n"), None);
         assert_eq!(number("inf"), None);
         let xml = "building…\n<?xml version=\"1.0\"?><testsuites><testsuite name=\"s\" tests=\"3\"><testcase name=\"a\"/>\
-                   <testcase name=\"b\"><failure>x</failure></testcase><testcase name=\"c\"><skipped/></testcase>\
+                   <testcase name=\"b\"><failure message=\"late\">x</failure></testcase><testcase name=\"c\"><skipped/></testcase>\
                    </testsuite></testsuites>";
-        assert_eq!(junit(xml), Some(TestCounts { all: 3, failed: 1, left_out: 1 }));
+        let counts = |all, failed, left_out, names: &[&str]| {
+            let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
+            Some(TestCounts { all, failed, left_out, first_failed })
+        };
+        assert_eq!(junit(xml), counts(3, 1, 1, &["b: late"]));
         let text = "TAP version 13\n1..5\nok 1 - a\nnot ok 2 b\nok 3 # SKIP no disk\nnot ok 4 # TODO later\n    not ok 1 nested\n";
-        assert_eq!(tap(text), Some(TestCounts { all: 5, failed: 2, left_out: 1 }));
+        // What is to be done, what is nested and what never came has no name of a test that failed.
+        assert_eq!(tap(text), counts(5, 2, 1, &["b"]));
         assert_eq!(tap("okay\nnothing\n"), None);
-        assert_eq!(tap("ok 1\nBail out! disk full\n"), Some(TestCounts { all: 2, failed: 1, left_out: 0 }));
+        assert_eq!(tap("ok 1\nBail out! disk full\n"), counts(2, 1, 0, &["Bail out! disk full"]));
+        let many = "not ok 1 - late: 7 ms\u{1b}\nnot ok 2\nnot ok 3 a\nnot ok 4 b\nnot ok 5 c\n";
+        assert_eq!(tap(many), counts(5, 5, 0, &["late: 7 ms", "a", "b"]));
     }
 
     #[test]

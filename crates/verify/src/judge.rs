@@ -14,9 +14,9 @@ use model::verification::{Judged, Observed, Outage, RequirementVerdict, TestRoun
 use stats::interval::median_interval;
 use stats::looks::confidence_at;
 use stats::tail::pooled_quantile;
-use units::Reason;
 use units::histogram::Histogram;
 use units::metric::{Answer, Estimate, Unit};
+use units::{Nanos, Reason};
 
 /// Rounds before the first look at an interval.
 pub const FIRST_LOOK: u32 = 6;
@@ -24,10 +24,6 @@ pub const FIRST_LOOK: u32 = 6;
 pub const LEAST_OF_WORST: u32 = 10;
 /// Failures that are made before the longest outage counts.
 pub const LEAST_OUTAGES: u32 = 3;
-/// Failed tests of a command that are told.
-const MOST_FAILED: usize = 3;
-/// Letters of each.
-const LONGEST_FAILED: usize = 200;
 
 /// The round after which is looked the next time, after one at `rounds`.
 pub const fn next_look(rounds: u32) -> u32 {
@@ -143,10 +139,11 @@ impl Held<'_> {
         let Some(value) = values.last().copied() else { return without_values(failed, why) };
         let holds = self.is_kept_by(value);
         let mut reason = format!("it is {}", self.text(value));
-        if let (false, RequiredMetric::Command(_), Some(Observed::Commanded(done))) =
-            (holds, self.metric, rounds.last().map(|round| &round.seen))
+        if let (RequiredMetric::Command(CountedBy::Failures), Some(Observed::Commanded(done))) =
+            (self.metric, rounds.last().map(|round| &round.seen))
         {
-            reason.extend(what_failed(&done.output).map(|line| format!("; {line}")));
+            let names = done.tests.iter().flat_map(|counts| &counts.first_failed);
+            reason.extend(names.map(|name| format!("; {name}")));
         }
         Judged {
             verdict: if holds { RequirementVerdict::Pass } else { RequirementVerdict::Fail },
@@ -175,7 +172,7 @@ impl Held<'_> {
         let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
         let shown = self.text(worst);
         let (verdict, reason) = if !self.is_kept_by(worst) {
-            (RequirementVerdict::Fail, format!("it was {shown} in one of {count} rounds"))
+            (RequirementVerdict::Fail, format!("the worst of {} is {shown}", rounds_words(count)))
         } else if failed > 0 {
             let why = why.unwrap_or_default();
             (
@@ -325,16 +322,6 @@ fn rounds_words(count: u32) -> String {
     if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
 }
 
-/// The first tests that TAP says have failed, as their lines say it.
-fn what_failed(output: &str) -> impl Iterator<Item = String> {
-    let failed = output.lines().filter_map(|line| line.trim().strip_prefix("not ok"));
-    let words = failed.map(|line| {
-        let words = line.trim_start_matches(|sign: char| matches!(sign, ' ' | '-' | '0'..='9'));
-        words.chars().filter(|sign| !sign.is_control()).take(LONGEST_FAILED).collect()
-    });
-    words.filter(|words: &String| !words.is_empty()).take(MOST_FAILED)
-}
-
 /// The metric's value in what was seen, or why it has none.
 fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
     let value = match (metric, seen) {
@@ -362,10 +349,14 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
                 return Err(format!("it ended with {}", done.exit_code).into());
             }
             CountedBy::Value => done.value.ok_or("its last line is no number")?,
-            CountedBy::Failures => {
-                let counts = done.tests.ok_or("it printed neither JUnit nor TAP")?;
-                counts.failed as f64
-            }
+            CountedBy::Failures => match &done.tests {
+                None => return Err("it printed neither JUnit nor TAP".into()),
+                // It broke after the tests that it still could print.
+                Some(counts) if counts.failed == 0 && done.exit_code != 0 => {
+                    return Err(format!("no test failed, but it ended with {}", done.exit_code).into());
+                }
+                Some(counts) => counts.failed as f64,
+            },
         },
         (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
         _ => return Err("the journal holds another kind of test".into()),
@@ -373,33 +364,21 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
     if value.is_finite() { Ok(value) } else { Err("it is no finite number".into()) }
 }
 
-/// What never came back is at least as long as was waited, and counts so.
+/// What never came back is at least as long as was waited, and counts so. Where nobody outside noticed anything, nothing was gone.
 fn of_outage(metric: OutageMetric, outage: &Outage) -> Result<f64, Reason> {
-    let Some(first) = outage.first_missing_ns else {
-        return match metric {
-            OutageMetric::Restoration => Ok(outage.restored_ns.unwrap_or(outage.waited_ns).as_f64()),
-            OutageMetric::Lost => Ok(outage.lost as f64),
-            OutageMetric::Doubled => doubled(outage),
-            // Nobody outside noticed anything.
-            OutageMetric::Duration | OutageMetric::Detection | OutageMetric::Switchover => Ok(0.0),
-        };
+    let first = outage.first_missing_ns.map_or(0.0, Nanos::as_f64);
+    let again = match outage.first_missing_ns {
+        Some(_) => outage.answered_again_ns.unwrap_or(outage.waited_ns).as_f64(),
+        None => 0.0,
     };
-    let again = outage.answered_again_ns.unwrap_or(outage.waited_ns);
     Ok(match metric {
-        OutageMetric::Duration => again.as_f64(),
-        OutageMetric::Detection => first.as_f64(),
-        OutageMetric::Switchover => again.saturating_sub(first).as_f64(),
+        OutageMetric::Duration => again,
+        OutageMetric::Detection => first,
+        OutageMetric::Switchover => (again - first).max(0.0),
         OutageMetric::Restoration => outage.restored_ns.unwrap_or(outage.waited_ns).as_f64(),
         OutageMetric::Lost => outage.lost as f64,
-        OutageMetric::Doubled => return doubled(outage),
+        OutageMetric::Doubled => outage.doubled.ok_or("this client cannot know what is doubled")? as f64,
     })
-}
-
-fn doubled(outage: &Outage) -> Result<f64, Reason> {
-    outage
-        .doubled
-        .map(|count| count as f64)
-        .ok_or_else(|| Reason::from("this client cannot know what is doubled"))
 }
 
 #[cfg(test)]

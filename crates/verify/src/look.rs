@@ -5,15 +5,15 @@ mod host;
 mod sockets;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use model::partition::set::{PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus, UnitSpec};
-use model::partition::{Given, NumberList, PartitionSpec};
+use model::partition::{Given, PartitionSpec};
 use model::requirement::{NetworkProperty, PairProperty, PlacementProperty, Subject};
 use model::verification::Observed;
 use partition::place;
 use partition::set::{folder, status};
+use platforms::host::threads_of_core;
 use units::Reason;
 
 pub use host::properties as of_host;
@@ -88,7 +88,7 @@ impl LookedAt {
             PlacementProperty::Differences => {
                 let spec = spec(&status.folder)?;
                 let given = given(status)?;
-                count(place::differences(&spec.resources, disks(&spec), &given).len())
+                count(place::differences(&spec.resources, &spec.disks, &given).len())
             }
             PlacementProperty::SharedCpus => {
                 let own = cpus(&given(status)?);
@@ -208,20 +208,14 @@ fn spec(kept: &Path) -> Result<PartitionSpec, Reason> {
     }
 }
 
-fn disks(spec: &PartitionSpec) -> &[model::partition::DiskSpec] {
-    &spec.disks
-}
-
 fn cpus(given: &Given) -> BTreeSet<u32> {
     given.cpus.iter().flat_map(|cpu| cpu.allowed.numbers().iter().copied()).collect()
 }
 
 /// The lowest CPU of the core that this one is a thread of; itself where the kernel does not say.
 fn core_of(cpu: u32) -> u32 {
-    let folder = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/topology"));
-    let list = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<NumberList>().ok();
-    let siblings = ["core_cpus_list", "thread_siblings_list"].iter().find_map(|name| list(name));
-    siblings.and_then(|all| all.numbers().iter().copied().min()).unwrap_or(cpu)
+    let threads = threads_of_core(Path::new("/"), cpu);
+    threads.and_then(|all| all.numbers().iter().copied().min()).unwrap_or(cpu)
 }
 
 /// Folders and volumes that both write, or one within the other.

@@ -1,11 +1,12 @@
 //! Makes tests: one round of one of them at a time, and says when there have been enough.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use model::requirement::Requirements;
 use model::verification::{Observed, RequirementVerdict, TestKind, TestRound, TestSpec};
 use partition::set::root::state_root;
+use partition::set::supervisor::now;
 use platforms::{Broken, Cancel, PlatformContext};
 use units::Nanos;
 use units::metric::Unit;
@@ -141,9 +142,4 @@ impl Tester<'_> {
         let longest = times.fold(0.0, f64::max);
         Duration::from_secs_f64((longest * 1.5 / 1e9).clamp(0.0, 86_400.0)).max(LEAST_PATIENCE)
     }
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn now() -> Nanos {
-    Nanos::from_duration(SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
 }

@@ -32,7 +32,7 @@ use platforms::reaper::Reaper;
 use platforms::{Cancel, PlatformContext};
 use report::text::ascii;
 use units::Nanos;
-use units::names::nearest;
+use units::names::hint;
 use verify::conclude::conclude;
 use verify::in_place::Agents;
 use verify::journal::{self, VerifyJournal};
@@ -63,11 +63,10 @@ pub fn run(args: &VerifyArgs) -> Ends {
         .or_bad_input()?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-verify", wanted.set)));
     evidence::make(&out).or_bad_input()?;
-    let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
-    let today = basis::of(&looked, &wanted.requirements, &exe);
+    let today = basis::of(&looked, &wanted.requirements);
     let began = (Instant::now(), now());
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, exe: &exe, seed, args };
+    let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, seed, args };
     if args.watch {
         return watch::run(&asked, &cancel);
     }
@@ -86,7 +85,6 @@ struct Asked<'a> {
     only: &'a BTreeSet<String>,
     today: &'a Basis,
     out: &'a Path,
-    exe: &'a Path,
     seed: u64,
     args: &'a VerifyArgs,
 }
@@ -223,8 +221,7 @@ fn chosen(all: &Requirements, named: &[String]) -> anyhow::Result<BTreeSet<Strin
     for id in named {
         if !all.contains_key(id) {
             let known: Vec<&str> = all.keys().map(String::as_str).collect();
-            let hint = nearest(id, &known).map(|near| format!("; did you mean \"{near}\"?"));
-            bail!("--only {id}: there is no such requirement{}", hint.unwrap_or_default());
+            bail!("--only {id}: there is no such requirement{}", hint(id, &known));
         }
         found.insert(id.clone());
     }
@@ -253,12 +250,8 @@ fn names_are_there(all: &Requirements, looked: &LookedAt) -> anyhow::Result<()> 
         for name in partitions {
             if !set.partitions.contains_key(name) {
                 let known: Vec<&str> = set.partitions.keys().map(String::as_str).collect();
-                let hint = nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?"));
-                bail!(
-                    "requirement.{id}: set {} has no partition \"{name}\"{}",
-                    set.name,
-                    hint.unwrap_or_default()
-                );
+                let hint = hint(name, &known);
+                bail!("requirement.{id}: set {} has no partition \"{name}\"{hint}", set.name);
             }
         }
         let failing = failures.iter().filter_map(InjectedFailure::network);

@@ -1,6 +1,6 @@
 //! `bulkhead verify --watch`: repeats what is cheap, and tells once what is different. What is told is evidence, too.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use serde::Serialize;
@@ -65,10 +65,17 @@ pub(super) fn run(asked: &Asked<'_>, cancel: &Cancel) -> Ends {
         every: Duration::from_secs(asked.args.every_s),
         budget: CpuBudget::new(u32::try_from(cpus).unwrap_or(u32::MAX)),
     };
+    let began = Instant::now();
     let watched = watch.run(cheap, |rounds, changed| record.take(rounds, changed));
+    let used = watch.budget.share(began.elapsed());
     drop(watch);
     work.leave();
     watched.or_broke()?;
+    output::say(&format!(
+        "bulkhead: watched for {} s with {:.2} % of the CPUs",
+        began.elapsed().as_secs(),
+        used * 100.0
+    ));
     Ok(Ending::Interrupted)
 }
 
@@ -79,7 +86,7 @@ impl Record<'_> {
         let began = rounds.first().map_or_else(now, |round| round.started_unix_ns);
         // A set that is gone cannot be looked at: what was known of it is what this rests on.
         if let Ok(looked) = LookedAt::now(&state_root(), &asked.wanted.set) {
-            self.basis = basis::of(&looked, &asked.wanted.requirements, asked.exe);
+            self.basis = basis::of(&looked, &asked.wanted.requirements);
         }
         self.journal.append(&asked.header(began, &self.basis))?;
         for round in rounds {

@@ -12,7 +12,7 @@ use probes::ProbeKind;
 use probes::params::ProbeSpec;
 use units::Reason;
 use units::metric::Unit;
-use units::names::nearest;
+use units::names::hint;
 
 const KEY: &str = super::KEY;
 /// Addresses that a client asks at most.
@@ -28,7 +28,9 @@ pub(super) fn check(all: &Requirements, partitions: Option<&BTreeSet<String>>, f
         one.names();
         one.parent(all);
         one.metric(parents.contains(id.as_str()));
-        one.parts();
+        one.bounds();
+        one.client();
+        one.failing_parts();
     }
     circles(all, faults);
 }
@@ -141,17 +143,14 @@ impl One<'_> {
             return;
         }
         let all: Vec<&str> = partitions.iter().map(String::as_str).collect();
-        let hint = nearest(name, &all).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-        self.add(key, format!("there is no partition \"{name}\"{hint}"));
+        self.add(key, format!("there is no partition \"{name}\"{}", hint(name, &all)));
     }
 
     fn parent(&mut self, all: &Requirements) {
         let Some(parent) = &self.requirement.parent else { return };
         if !all.contains_key(parent) {
             let known: Vec<&str> = all.keys().map(String::as_str).collect();
-            let hint =
-                nearest(parent, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
-            self.add("parent", format!("there is no requirement \"{parent}\"{hint}"));
+            self.add("parent", format!("there is no requirement \"{parent}\"{}", hint(parent, &known)));
         }
     }
 
@@ -277,7 +276,8 @@ impl One<'_> {
         }
     }
 
-    fn parts(&mut self) {
+    /// Numbers and texts, each by itself.
+    fn bounds(&mut self) {
         let requirement = self.requirement;
         if !(0.5..=0.9999).contains(&requirement.confidence) {
             self.add("confidence", format!("wanted 0.5 … 0.9999, got {}", requirement.confidence));
@@ -300,34 +300,33 @@ impl One<'_> {
         {
             self.add("folder", "wanted a path from the root");
         }
-        if let Some(client) = &requirement.client {
-            if let Some(at) = client.at.all().iter().find(|at| !at.ip().is_loopback()) {
-                self.add("client", format!("{at} is not this host's loopback: ports of the set are"));
-            }
-            if client.at.all().len() > MOST_ADDRESSES {
-                self.add("client", format!("at most {MOST_ADDRESSES} addresses"));
-            }
-            if !(1..=10_000).contains(&client.period_ms.get())
-                || !(1..=600_000).contains(&client.answer_within_ms.get())
-            {
-                self.add("client", "period_ms is 1 … 10000, answer_within_ms 1 … 600000");
-            }
-            let is_path = client.path.starts_with('/')
-                && client.path.len() <= 1000
-                && client.path.bytes().all(|b| b.is_ascii_graphic());
-            if !is_path {
-                self.add("client", "path begins with / and has at most 1000 letters without blanks");
-            }
-        }
-        self.failing_parts();
         if matches!(requirement.limit(), Some((Comparator::AtMost, limit)) if limit.value == 0.0 && limit.unit != Unit::Count && limit.unit != Unit::Bytes && limit.unit != Unit::Share)
         {
             self.add("at_most", "nothing takes no time at all");
         }
     }
-}
 
-impl One<'_> {
+    fn client(&mut self) {
+        let Some(client) = &self.requirement.client else { return };
+        if let Some(at) = client.at.all().iter().find(|at| !at.ip().is_loopback()) {
+            self.add("client", format!("{at} is not this host's loopback: ports of the set are"));
+        }
+        if client.at.all().len() > MOST_ADDRESSES {
+            self.add("client", format!("at most {MOST_ADDRESSES} addresses"));
+        }
+        if !(1..=10_000).contains(&client.period_ms.get())
+            || !(1..=600_000).contains(&client.answer_within_ms.get())
+        {
+            self.add("client", "period_ms is 1 … 10000, answer_within_ms 1 … 600000");
+        }
+        let is_path = client.path.starts_with('/')
+            && client.path.len() <= 1000
+            && client.path.bytes().all(|b| b.is_ascii_graphic());
+        if !is_path {
+            self.add("client", "path begins with / and has at most 1000 letters without blanks");
+        }
+    }
+
     fn failing_parts(&mut self) {
         let parts = self.requirement.failure.as_ref().map_or(&[][..], OneOrMore::all);
         if parts.len() > MOST_PARTS {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use units::Reason;
 use units::metric::Unit;
-use units::names::nearest;
+use units::names::hint;
 
 /// Longest text of a limit.
 const LONGEST: usize = 40;
@@ -83,13 +83,8 @@ impl FromStr for RequiredLimit {
         let Some((_, unit, factor)) = UNITS.iter().find(|(known, ..)| *known == name) else {
             let known: Vec<&str> =
                 UNITS.iter().map(|(known, ..)| *known).filter(|known| !known.is_empty()).collect();
-            let hint = nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?"));
-            return Err(format!(
-                "\"{name}\" is no unit: wanted one of {}{}",
-                known.join(", "),
-                hint.unwrap_or_default()
-            )
-            .into());
+            let hint = hint(name, &known);
+            return Err(format!("\"{name}\" is no unit: wanted one of {}{hint}", known.join(", ")).into());
         };
         let value = value * factor;
         if !value.is_finite() || value < 0.0 {

@@ -273,7 +273,7 @@ impl schemars::JsonSchema for RequiredMetric {
     }
 }
 
-/// What a probe's metric is called for messages that name the probe alone.
+/// The probe that a metric is of; none where it is no probe's.
 pub(super) fn probe_of(metric: &RequiredMetric) -> Option<ProbeKind> {
     match metric {
         RequiredMetric::Probe(name) => Some(name.probe),

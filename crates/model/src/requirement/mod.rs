@@ -30,7 +30,6 @@ pub use metric::{
 pub use one_or_more::OneOrMore;
 pub use read::{KEY, RequirementFile};
 
-use crate::partition::Word;
 use probes::job::LoadSpec;
 use units::names::LoadKind;
 
@@ -327,11 +326,6 @@ impl Requirement {
             };
             format!("{word} {limit}")
         })
-    }
-
-    /// The command as the words of a program.
-    pub fn command_words(&self) -> Vec<Word> {
-        self.command.iter().map(|word| word.as_bytes().to_vec()).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::partition::is_name;
 use crate::partition::set::{Fault, Faults};
-use units::names::nearest;
+use units::names::hint;
 use units::{Bytes, Mebibytes};
 
 /// Most memory nodes of a host.
@@ -282,10 +282,7 @@ fn check_counts(name: &str, needs: &Needs, cpus: u32, faults: &mut Faults) {
 
 fn unknown<'a>(what: &str, got: &str, there: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = there.map(String::as_str).collect();
-    match nearest(got, &names) {
-        Some(name) => format!("there is no {what} \"{got}\"; did you mean \"{name}\"?"),
-        None => format!("there is no {what} \"{got}\""),
-    }
+    format!("there is no {what} \"{got}\"{}", hint(got, &names))
 }
 
 impl HostEntry {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::status;
 use model::partition::set::{PartitionStatus, SetStatus};
 use units::Reason;
-use units::names::nearest;
+use units::names::hint;
 
 /// A partition of a set that is up.
 #[derive(Debug)]
@@ -36,8 +36,7 @@ pub fn partition(state_root: &Path, name: &str, in_set: Option<&str>) -> Result<
         [(set, partition)] => Ok(Meant { set: set.set.clone(), partition: partition.clone() }),
         [] => {
             let known: Vec<&str> = all().map(|(_, partition)| partition.name.as_str()).collect();
-            let hint = nearest(name, &known).map(|near| format!("; did you mean \"{near}\"?"));
-            Err(format!("no set that is up has a partition \"{name}\"{}", hint.unwrap_or_default()).into())
+            Err(format!("no set that is up has a partition \"{name}\"{}", hint(name, &known)).into())
         }
         _ => Err(format!("several sets have a partition \"{name}\": name one as SET/{name}").into()),
     }

@@ -21,7 +21,7 @@ use model::partition::CardSpec;
 use model::partition::network::NamedAddress;
 use model::partition::set::Wiring;
 use units::Reason;
-use units::names::nearest;
+use units::names::hint;
 
 /// A number in a network, for as long as this lives.
 #[derive(Debug)]
@@ -50,8 +50,7 @@ pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, Reas
         .ok_or_else(|| format!("no set \"{name}\" is up; bulkhead ps shows which are"))?;
     let known: Vec<&str> = record.set.networks.keys().map(String::as_str).collect();
     let Some(entry) = record.set.networks.get(network) else {
-        let hint =
-            nearest(network, &known).map(|near| format!("; did you mean \"{near}\"?")).unwrap_or_default();
+        let hint = hint(network, &known);
         return Err(format!("set \"{name}\" has no network \"{network}\"{hint}").into());
     };
     let wiring = record.set.wiring().map_err(|fault| format!("set \"{name}\": {}", fault.problem))?;

@@ -2,6 +2,7 @@
 
 use super::read::{check, not_visible};
 use model::preflight::{Check, CheckLevel};
+use units::Bytes;
 
 /// A host is not quiet when its load average over the last minute exceeds this share of its CPUs.
 const QUIET_LOAD: f64 = 0.5;
@@ -103,13 +104,17 @@ pub(super) fn swapped(vmstat: &str) -> Option<u64> {
     Some(of("pswpin")?.saturating_add(of("pswpout")?))
 }
 
+/// Swap in use, from `/proc/meminfo`.
+pub(super) fn swap_used(meminfo: &str) -> Option<Bytes> {
+    let kib = |name| super::memory::meminfo_kib(meminfo, name);
+    let used = kib("SwapTotal")?.saturating_sub(kib("SwapFree")?);
+    Some(Bytes::from_bytes(used.saturating_mul(1024)))
+}
+
 /// Swap in use (`/proc/meminfo`) and swapping between two looks.
 pub(super) fn swap(meminfo: Option<&str>, first: Option<u64>, second: Option<u64>) -> Check {
-    let kib = |name| meminfo.and_then(|text| super::memory::meminfo_kib(text, name));
-    let (Some(total), Some(free)) = (kib("SwapTotal"), kib("SwapFree")) else {
-        return not_visible("swap", "swap");
-    };
-    let used_mib = total.saturating_sub(free) / 1024;
+    let Some(used) = meminfo.and_then(swap_used) else { return not_visible("swap", "swap") };
+    let used_mib = used.get() / (1 << 20);
     let moved = first.zip(second).map_or(0, |(first, second)| second.saturating_sub(first));
     if moved > 0 {
         return check(

@@ -17,10 +17,36 @@ mod preflight;
 mod read;
 pub mod watch;
 
+use std::path::Path;
 use std::time::Duration;
+
+use model::partition::NumberList;
+use units::Bytes;
 
 pub use kept_time::{KeptTime, kept_time};
 pub use preflight::{crowding, preflight};
+
+/// All CPUs' folders.
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// Swap in use; none where the kernel does not say.
+pub fn swap_used() -> Option<Bytes> {
+    activity::swap_used(&read::text("/proc/meminfo")?)
+}
+
+/// CPUs whose frequency is not held at its highest; none where the kernel shows no governors.
+pub fn slow_governors() -> Option<usize> {
+    let all = read::text_of_each(CPUS, "cpu", "cpufreq/scaling_governor");
+    (!all.is_empty()).then(|| all.iter().filter(|governor| *governor != "performance").count())
+}
+
+/// All threads of a CPU's core that run, itself included, below a root folder that has `sys`; none where the kernel does not say.
+pub fn threads_of_core(root: &Path, cpu: u32) -> Option<NumberList> {
+    let folder = root.join(CPUS.trim_start_matches('/')).join(format!("cpu{cpu}/topology"));
+    // The second one is the name before Linux 5.3.
+    let mut names = ["core_cpus_list", "thread_siblings_list"].into_iter();
+    names.find_map(|name| read::text(folder.join(name))?.parse().ok())
+}
 
 /// Which share of the time of all CPUs is idle while we look for so long; none where the kernel does not say.
 pub fn idle_share(over: Duration) -> Option<f64> {

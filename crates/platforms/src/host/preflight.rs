@@ -5,13 +5,12 @@ use std::num::NonZero;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{activity, clocks, frequency, memory, place, read};
+use super::{CPUS, activity, clocks, frequency, memory, place, read};
 use model::preflight::Preflight;
 use units::Bytes;
 
 /// Between the two looks at steal and swapping.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
-const CPUS: &str = "/sys/devices/system/cpu";
 const CLOCK_SOURCES: &str = "/sys/devices/system/clocksource/clocksource0";
 
 /// How many times longer than on an idle host something may take now: tasks per CPU over the last minute, 1 to 5. Deadlines against

@@ -25,14 +25,21 @@ fn printed(value: f64) -> TestRound {
 }
 
 #[test]
-fn what_a_command_says_has_failed_is_told() {
+fn tests_of_a_command_that_failed_are_told_and_one_that_broke_passes_nothing() {
     let wanted = requirement("metric = \"command.failures\"\ncommand = [\"x\"]\nexactly = 0\n");
-    let output = "1..3\nok 1 - a\nnot ok 2 - late: 7 ms\u{1b}\n not ok 3\n".to_owned();
-    let tests = Some(TestCounts { all: 3, failed: 2, left_out: 0 });
-    let errors = String::new();
-    let round = round(Observed::Commanded(Commanded { exit_code: 1, value: None, tests, output, errors }));
-    let got = judged(&wanted, &[round]);
-    assert_eq!((got.verdict, got.reason.as_str()), (RequirementVerdict::Fail, "it is 2; late: 7 ms"));
+    let ran = |exit_code, failed, names: &[&str]| {
+        let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
+        let tests = Some(TestCounts { all: 3, failed, left_out: 0, first_failed });
+        let (output, errors) = (String::new(), String::new());
+        let seen = Observed::Commanded(Commanded { exit_code, value: None, tests, output, errors });
+        let got = judged(&wanted, &[round(seen)]);
+        (got.verdict, got.reason)
+    };
+    let told = |reason: &str| reason.to_owned();
+    assert_eq!(ran(1, 2, &["late: 7 ms", "b"]), (RequirementVerdict::Fail, told("it is 2; late: 7 ms; b")));
+    assert_eq!(ran(0, 0, &[]), (RequirementVerdict::Pass, told("it is 0")));
+    let broke = told("no test failed, but it ended with 139");
+    assert_eq!(ran(139, 0, &[]), (RequirementVerdict::Undecided, broke));
 }
 
 fn broken() -> TestRound {

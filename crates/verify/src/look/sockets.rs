@@ -2,17 +2,16 @@
 //!
 //! ```text
 //!  /proc/PID/fd of QEMU, its supervisor, and what they started ─► inodes ─┐
-//!  /proc/net/tcp, tcp6: who listens, with inode and port ────────────────┴─► ports that no `ports` names
+//!  who listens (platforms::listening), with inode and port ─────────────┴─► ports that no `ports` names
 //! ```
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use model::partition::set::{PartitionEntry, PartitionStatus};
+use platforms::listening::listeners;
 use units::Reason;
 
-/// The kernel's number of a socket that listens.
-const LISTENS: &str = "0A";
 /// Most processes of a partition that are looked at.
 const MOST_PROCESSES: usize = 64;
 
@@ -30,13 +29,9 @@ pub fn unlisted(status: &PartitionStatus, entry: &PartitionEntry) -> Result<usiz
         own.extend(sockets_of(pid)?);
     }
     let named: BTreeSet<u16> = entry.ports.iter().map(|port| port.host.port()).collect();
-    let mut unlisted = BTreeSet::new();
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let Ok(text) = fs::read_to_string(table) else { continue };
-        let listening = text.lines().skip(1).filter_map(listener);
-        unlisted.extend(listening.filter(|(port, inode)| own.contains(inode) && !named.contains(port)));
-    }
-    Ok(unlisted.len())
+    let unlisted =
+        listeners().into_iter().filter(|one| own.contains(&one.inode) && !named.contains(&one.port));
+    Ok(unlisted.map(|one| (one.port, one.inode)).collect::<BTreeSet<_>>().len())
 }
 
 /// QEMU, its supervisor, and their children.
@@ -66,28 +61,4 @@ fn sockets_of(pid: u32) -> Result<Vec<u64>, Reason> {
     let inode =
         |link: std::path::PathBuf| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok();
     Ok(links.filter_map(inode).collect())
-}
-
-/// Port and inode of a line of `/proc/net/tcp` that is about somebody who listens.
-fn listener(line: &str) -> Option<(u16, u64)> {
-    let fields: Vec<&str> = line.split_whitespace().collect();
-    let (address, state, inode) = (fields.get(1)?, fields.get(3)?, fields.get(9)?);
-    if *state != LISTENS {
-        return None;
-    }
-    let port = u16::from_str_radix(address.rsplit_once(':')?.1, 16).ok()?;
-    Some((port, inode.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_listens_is_known_by_port_and_inode() {
-        let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0";
-        assert_eq!(listener(line), Some((8080, 4711)));
-        assert_eq!(listener(&line.replace(" 0A ", " 01 ")), None);
-        assert_eq!(listener("nonsense"), None);
-    }
 }

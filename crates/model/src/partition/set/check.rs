@@ -12,7 +12,7 @@ use crate::partition::{
     fits_layer, is_name,
 };
 use units::Bytes;
-use units::names::nearest;
+use units::names::hint;
 
 /// Most ports of a partition.
 const MOST_PORTS: usize = 64;
@@ -318,9 +318,7 @@ impl PartitionEntry {
             "system" | "all" | "host" | "none" => {}
             folder if folder.starts_with('/') => faults.note(absolute(&at("files"), Path::new(folder))),
             got => {
-                let hint = nearest(got, &["system", "all", "none"])
-                    .map(|name| format!("; did you mean \"{name}\"?"))
-                    .unwrap_or_default();
+                let hint = hint(got, &["system", "all", "none"]);
                 let problem =
                     format!("wanted \"system\", \"all\", \"none\" or a folder, got \"{got}\"{hint}");
                 faults.add(&at("files"), problem);
@@ -391,8 +389,7 @@ fn name_fits(path: &[&str], name: &str) -> Result<(), Fault> {
 }
 
 fn unknown(what: &str, got: &str, known: &[&str]) -> String {
-    let hint = nearest(got, known).map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default();
-    format!("there is no {what} \"{got}\"{hint}")
+    format!("there is no {what} \"{got}\"{}", hint(got, known))
 }
 
 fn counted(key: &str, got: usize, least: usize, most: usize) -> Result<(), Fault> {

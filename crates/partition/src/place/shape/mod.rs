@@ -25,6 +25,7 @@ use super::threads::allowed_in;
 use super::topology::{HostNode, HostTopology, NO_RIGHTS, list, text};
 use model::partition::NumberList;
 use model::system::{HostShape, NodeShape};
+use platforms::host::threads_of_core;
 use units::{Bytes, Mebibytes, Reason};
 
 pub use devices::SeenDisk;
@@ -154,11 +155,7 @@ impl Reader<'_> {
 
     /// All threads of a CPU's core that run, itself included.
     fn siblings(&self, cpu: u32) -> NumberList {
-        let folder = self.cpu(cpu).join("topology");
-        // The second one is the name before Linux 5.3.
-        let told =
-            ["core_cpus_list", "thread_siblings_list"].iter().find_map(|name| list(&folder.join(name)).ok());
-        told.unwrap_or_else(|| NumberList::of([cpu]))
+        threads_of_core(self.root, cpu).unwrap_or_else(|| NumberList::of([cpu]))
     }
 
     /// All CPUs at a CPU's last-level cache; none where the kernel does not know its caches.
