@@ -48,5 +48,6 @@ mod sets_remote;
 mod sets_saved;
 mod sets_verify;
 mod switch;
+mod verify_faults;
 mod wall;
 mod wall_attacks;

@@ -259,6 +259,13 @@ at_most = "1 min"
 failure = "link.control.1"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
 
+[requirement.W]
+text = "Half of all who ask are answered within two seconds."
+metric = "response.p50_ns"
+at_most = "2 s"
+load = "as-is"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
 [requirement.N]
 text = "Both links are there."
 network = "control"
@@ -302,6 +309,7 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     let said = bench.call(&["verify", file, "--out", out]);
     assert_eq!(said.code, Some(4), "nothing is broken unless that is asked for: {said:?}");
     assert_eq!(verdicts(out)["Q"], RequirementVerdict::NotRun);
+    assert_eq!(verdicts(out)["W"], RequirementVerdict::Pass, "{said:?}");
     assert!(outages(out).is_empty());
 
     let said = bench.call(&["verify", file, "--out", out, "--failures"]);

@@ -16,6 +16,7 @@ use crate::requirement::{
 };
 use probes::job::{Dose, ProbeReport};
 use probes::params::ProbeSpec;
+use units::histogram::Histogram;
 use units::metric::Unit;
 use units::{Nanos, Reason};
 
@@ -69,6 +70,15 @@ pub enum TestKind {
         /// Beside what.
         load: RequiredLoad,
     },
+    /// A client outside asks, and waits for its answers.
+    Responses {
+        /// About whom it is.
+        subject: Subject,
+        /// Who asks.
+        client: Client,
+        /// Beside what.
+        load: RequiredLoad,
+    },
     /// Parts fail, and a client outside waits until it is answered again.
     Outage {
         /// Which part, or which at once.
@@ -87,6 +97,9 @@ impl fmt::Display for TestKind {
             Self::Command { subject, command, inside, load } => {
                 let place = if *inside { format!(" in {subject}") } else { String::new() };
                 write!(f, "{}{place}, {load}", command.join(" "))
+            }
+            Self::Responses { client, load, .. } => {
+                write!(f, "answers of {} asked every {} ms, {load}", client.at, client.period_ms.get())
             }
             Self::Outage { failure, client } => {
                 let verb = if failure.all().len() > 1 { "fail" } else { "fails" };
@@ -164,6 +177,8 @@ pub enum Observed {
     },
     /// What a command did.
     Commanded(Commanded),
+    /// How long a client waited for its answers.
+    Responses(Responses),
     /// What a client saw of a failure.
     Outage(Outage),
     /// It could not be done.
@@ -202,6 +217,18 @@ pub struct TestCounts {
     /// The first of those that failed, as the program names them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first_failed: Vec<String>,
+}
+
+/// How long a client outside waited for the answers of a round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Responses {
+    /// From when a request was due until its answer had come; what never was answered counts with all the time that it was waited for.
+    pub response_ns: Histogram,
+    /// Requests in all.
+    pub asked: u64,
+    /// Those that were not answered in time.
+    pub missing: u64,
 }
 
 /// What a client outside saw of a failure. Times count from the moment at which the part was made to fail.

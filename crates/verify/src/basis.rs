@@ -1,5 +1,5 @@
 //! What results rest on: the program, the host's kernel and processor, QEMU, the guests' kernel, and of the set each partition as its
-//! file has it, its place as the kernel has it, each network, and each requirement.
+//! file has it, its place as the kernel has it, each network, and each requirement; and the places of other sets' partitions.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -44,6 +44,9 @@ pub fn of(looked: &LookedAt, requirements: &Requirements) -> Basis {
         add(&format!("place.{name}"), given(status).ok().map(|given| place_words(&given)));
         add(&format!("qemu.{name}"), qemu(status, &mut files));
         add(&format!("guest-kernel.{name}"), guest_kernel(status, &mut files));
+    }
+    for (name, given) in looked.neighbours() {
+        add(&format!("neighbour.{name}"), Some(place_words(&given)));
     }
     for (id, requirement) in requirements {
         add(&format!("requirement.{id}"), Some(conclude::digest(requirement)));

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use images::Digest;
-use model::requirement::{RequiredMetric, Requirement, Requirements, Subject};
+use model::requirement::{PlacementProperty, RequiredMetric, Requirement, Requirements, Subject};
 use model::verification::{
     Basis, Change, Judged, RequirementResult, RequirementVerdict, TestRound, TestSpec, VerifyHeader,
 };
@@ -113,7 +113,7 @@ fn result(
 }
 
 /// What a requirement's result rests on, of all that there is: what runs everything, the requirement itself, its subject, and where
-/// something is measured, or the host is asked, all that runs beside it.
+/// something is measured, or the host or who shares its CPUs is asked, all that runs beside it.
 fn rests_on(id: &str, requirement: &Requirement, all: &Basis) -> Basis {
     let own = format!("requirement.{id}");
     let subjects: BTreeSet<String> = match requirement.subject() {
@@ -121,16 +121,18 @@ fn rests_on(id: &str, requirement: &Requirement, all: &Basis) -> Basis {
         Subject::Pair(pair) => pair.into(),
         Subject::Network(_) | Subject::Host | Subject::Set => BTreeSet::new(),
     };
-    let looks = matches!(
-        requirement.metric,
-        Some(RequiredMetric::Placement(_) | RequiredMetric::Pair(_) | RequiredMetric::Network(_))
-    );
+    let looks = match requirement.metric {
+        // Who else may run there hangs on all others.
+        Some(RequiredMetric::Placement(property)) => property != PlacementProperty::SharedCpus,
+        Some(RequiredMetric::Pair(_) | RequiredMetric::Network(_)) => true,
+        _ => false,
+    };
     let is_host = matches!(requirement.metric, Some(RequiredMetric::Host(_)));
     let counts = |key: &str| match key.split_once('.') {
         None => true,
         Some(("requirement", _)) => key == own,
         // What the host has left hangs on what partitions may take, not on where they are.
-        Some((kind, _)) if is_host => kind == "partition",
+        Some((kind, _)) if is_host => matches!(kind, "partition" | "neighbour"),
         Some(("network", name)) => !looks || requirement.network.as_deref() == Some(name),
         Some((_, name)) => !looks || subjects.contains(name),
     };

@@ -9,10 +9,11 @@
 //! Quantiles are those of all values of all rounds together where a probe keeps them ([`stats::tail`]), else medians of the rounds'
 //! figures ([`stats::interval`]).
 
-use model::requirement::{Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement};
-use model::verification::{Judged, Observed, Outage, RequirementVerdict, TestRound};
+use model::requirement::{Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement, ResponseMetric};
+use model::verification::{Judged, Observed, Outage, RequirementVerdict, Responses, TestRound};
 use stats::interval::median_interval;
 use stats::looks::confidence_at;
+use stats::summary::histogram_quantile;
 use stats::tail::pooled_quantile;
 use units::histogram::Histogram;
 use units::metric::{Answer, Estimate, Unit};
@@ -71,13 +72,22 @@ pub fn may_decide(requirement: &Requirement, rounds: u32) -> bool {
     !is_interval || look == rounds
 }
 
+/// Whether one look says all that there is to say.
+pub fn is_seen_at_once(requirement: &Requirement) -> bool {
+    let held = requirement.metric.as_ref().zip(requirement.limit());
+    held.is_some_and(|(metric, (comparator, _))| way(metric, comparator) == Way::Once)
+}
+
 fn way(metric: &RequiredMetric, comparator: Comparator) -> Way {
     match metric {
         RequiredMetric::Outage(_) => Way::Worst(LEAST_OUTAGES),
         RequiredMetric::Probe(name) if is_extreme(&name.id) || comparator == Comparator::Exactly => {
             Way::Worst(LEAST_OF_WORST)
         }
-        RequiredMetric::Probe(_) | RequiredMetric::Command(CountedBy::Value) => Way::Interval,
+        RequiredMetric::Response(metric) if metric.quantile().is_none() => Way::Worst(LEAST_OF_WORST),
+        RequiredMetric::Probe(_)
+        | RequiredMetric::Command(CountedBy::Value)
+        | RequiredMetric::Response(_) => Way::Interval,
         _ => Way::Once,
     }
 }
@@ -229,6 +239,8 @@ impl Held<'_> {
         }
         let answer = match pooled {
             Some(Answer::Estimate(estimate)) => Answer::Estimate(estimate),
+            // Of the few requests of a round no quantile of their own is to be had.
+            Some(other) if matches!(self.metric, RequiredMetric::Response(_)) => other,
             other if values.len() < 3 => other.unwrap_or_else(|| few(values.len())),
             _ => median_interval(&values, confidence, 0),
         };
@@ -250,9 +262,11 @@ impl Held<'_> {
 
     /// The quantile of all values together, where the probe keeps them.
     fn pooled(&self, rounds: &[&TestRound], confidence: f64) -> Option<Answer> {
-        let RequiredMetric::Probe(name) = self.metric else { return None };
-        let tails = rounds.iter().filter_map(|round| match &round.seen {
-            Observed::Measured { report } => report.detail.tail(&name.id),
+        let tails = rounds.iter().filter_map(|round| match (self.metric, &round.seen) {
+            (RequiredMetric::Probe(name), Observed::Measured { report }) => report.detail.tail(&name.id),
+            (RequiredMetric::Response(metric), Observed::Responses(seen)) => {
+                metric.quantile().map(|quantile| (seen.response_ns.clone(), quantile))
+            }
             _ => None,
         });
         let (histograms, quantiles): (Vec<Histogram>, Vec<f64>) = tails.unzip();
@@ -358,10 +372,21 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
                 Some(counts) => counts.failed as f64,
             },
         },
+        (RequiredMetric::Response(wanted), Observed::Responses(seen)) => of_responses(*wanted, seen)?,
         (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
         _ => return Err("the journal holds another kind of test".into()),
     };
     if value.is_finite() { Ok(value) } else { Err("it is no finite number".into()) }
+}
+
+fn of_responses(metric: ResponseMetric, seen: &Responses) -> Result<f64, Reason> {
+    Ok(match (metric, metric.quantile()) {
+        (ResponseMetric::Missing, _) => seen.missing as f64,
+        (_, Some(quantile)) => {
+            histogram_quantile(&seen.response_ns, quantile).ok_or("no request was made")?
+        }
+        (_, None) => seen.response_ns.buckets().last().ok_or("no request was made")?.upper() as f64,
+    })
 }
 
 /// What never came back is at least as long as was waited, and counts so. Where nobody outside noticed anything, nothing was gone.

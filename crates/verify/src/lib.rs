@@ -5,12 +5,14 @@
 //!                            │ in_place  a probe beside the subject's own program
 //!                            │ look      what kernel and supervisors say
 //!                            │ command   a program of the user's
+//!                            │ client    who asks from outside, how long answers take
 //!                            └ failure   a part fails, a client outside waits
 //!  journal ─► judge ─► conclude: parts, what is stale ─► verify.json ─► evidence: page, JUnit, manifest
 //! ```
 //! `judge`, `conclude`, `trace` and `junit` touch nothing: an evidence folder is judged again offline from its journal.
 
 pub mod basis;
+mod client;
 mod command;
 pub mod conclude;
 pub mod failure;

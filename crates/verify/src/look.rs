@@ -115,9 +115,20 @@ impl LookedAt {
 
     /// CPUs of the host that each other partition may run on, those of other sets included.
     fn others(&self, this: &PartitionStatus) -> Vec<BTreeSet<u32>> {
-        let sets = status::names(&self.root).into_iter().filter_map(|name| status::status(&self.root, &name));
-        let all = sets.flat_map(|set| set.partitions).filter(|other| other.folder != this.folder);
-        all.filter_map(|other| Some(cpus(&given(&other).ok()?))).collect()
+        let own = self.status.partitions.iter().filter(|other| other.folder != this.folder);
+        let own = own.filter_map(|other| Some(cpus(&given(other).ok()?)));
+        own.chain(self.neighbours().into_iter().map(|(_, given)| cpus(&given))).collect()
+    }
+
+    /// What partitions of other sets were given, by `SET/NAME`.
+    pub fn neighbours(&self) -> Vec<(String, Given)> {
+        let names = status::names(&self.root).into_iter().filter(|name| *name != self.status.set);
+        let sets = names.filter_map(|name| status::status(&self.root, &name));
+        let of_set = |set: SetStatus| {
+            let all = set.partitions.into_iter();
+            all.filter_map(move |one| Some((format!("{}/{}", set.set, one.name), given(&one).ok()?)))
+        };
+        sets.flat_map(of_set).collect()
     }
 
     fn pair(&self, one: &str, other: &str) -> Values {

@@ -13,7 +13,7 @@ use units::metric::Unit;
 
 use crate::in_place::{self, Agents, At, Doses};
 use crate::look::LookedAt;
-use crate::{command, failure, judge};
+use crate::{client, command, failure, judge};
 
 /// Rounds that fail in a row before a test is given up.
 const MOST_FAILURES: usize = 3;
@@ -45,15 +45,18 @@ impl Batch {
         let is_bounded = !matches!(self.spec.kind, TestKind::Outage { .. });
         let is_spent = is_bounded && self.spent >= tester.budget(&self.spec);
         let last = rounds.iter().rev().take_while(|round| matches!(round.seen, Observed::Failed { .. }));
-        if last.count() >= MOST_FAILURES || rounds.len() >= MOST_ROUNDS || is_spent {
+        let last_failed = last.count();
+        if last_failed >= MOST_FAILURES || rounds.len() >= MOST_ROUNDS || is_spent {
             return true;
         }
         let count = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
         let asked = self.spec.requirements.iter().filter(|id| wanted.contains(*id));
         asked.filter_map(|id| tester.requirements.get(id)).all(|requirement| {
             let judged = judge::judge(requirement, &rounds);
-            judge::may_decide(requirement, count)
-                && matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail)
+            let is_decided = matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
+            // What is looked at and not there is not there the next moment either.
+            let is_seen = judge::is_seen_at_once(requirement) && last_failed < rounds.len();
+            is_seen || (is_decided && judge::may_decide(requirement, count))
         })
     }
 }
@@ -120,10 +123,21 @@ impl Tester<'_> {
                 let run = || command::run(command, name.as_deref(), context, limit, cancel);
                 self.agents.beside(subject, load, limit, seed, run)
             }
+            TestKind::Responses { subject, client, load } => {
+                let (limit, cancel) = (self.budget(test), self.cancel);
+                let ask = || {
+                    let answers = client::responses(client, cancel)?;
+                    Ok(answers.map_or_else(|reason| Observed::Failed { reason }, Observed::Responses))
+                };
+                self.agents.beside(subject, load, limit, seed, ask)
+            }
             TestKind::Outage { failure, client } => {
                 self.agents.leave();
                 let limit = self.patience(test);
                 let outage = failure::make(self.set, failure, client, limit, &self.context.exe, self.cancel);
+                if self.cancel.is_cancelled() {
+                    return Err(Broken::Interrupted);
+                }
                 Ok((outage.map_or_else(|reason| Observed::Failed { reason }, Observed::Outage), Doses::new()))
             }
         }

@@ -34,6 +34,9 @@ fn kind(requirement: &Requirement) -> Option<TestKind> {
             inside: requirement.inside,
             load,
         },
+        RequiredMetric::Response(_) => {
+            TestKind::Responses { subject, client: requirement.client.clone()?, load }
+        }
         RequiredMetric::Outage(_) => {
             TestKind::Outage { failure: requirement.failure.clone()?, client: requirement.client.clone()? }
         }
@@ -49,7 +52,7 @@ const fn order(kind: &TestKind) -> u8 {
     match kind {
         TestKind::Look { .. } => 0,
         TestKind::Probe { .. } => 1,
-        TestKind::Command { .. } => 2,
+        TestKind::Command { .. } | TestKind::Responses { .. } => 2,
         TestKind::Outage { .. } => 3,
     }
 }
@@ -61,6 +64,7 @@ fn name(kind: &TestKind) -> String {
         TestKind::Look { .. } => "look",
         TestKind::Probe { probe, .. } => probe.kind().as_str(),
         TestKind::Command { .. } => "command",
+        TestKind::Responses { .. } => "responses",
         TestKind::Outage { .. } => "outage",
     };
     format!("{word}-{}", Digest::of(text.as_bytes()).short())

@@ -147,7 +147,9 @@ impl Standings {
 pub fn is_cheap(test: &TestSpec) -> bool {
     match &test.kind {
         TestKind::Look { .. } => true,
-        TestKind::Probe { load, .. } | TestKind::Command { load, .. } => load.declared().is_empty(),
+        TestKind::Probe { load, .. } | TestKind::Command { load, .. } | TestKind::Responses { load, .. } => {
+            load.declared().is_empty()
+        }
         TestKind::Outage { .. } => false,
     }
 }

@@ -10,9 +10,9 @@ use super::{
 use crate::partition::set::{Fault, Faults};
 use probes::ProbeKind;
 use probes::params::ProbeSpec;
-use units::Reason;
 use units::metric::Unit;
 use units::names::hint;
+use units::{Nanos, Reason};
 
 const KEY: &str = super::KEY;
 /// Addresses that a client asks at most.
@@ -218,7 +218,9 @@ impl One<'_> {
             RequiredMetric::Pair(_) => (matches!(subject, Subject::Pair(_)), "pair = [\"ONE\", \"OTHER\"]"),
             RequiredMetric::Network(_) => (matches!(subject, Subject::Network(_)), "network = \"NAME\""),
             RequiredMetric::Host(_) => (matches!(subject, Subject::Host), "host = true"),
-            RequiredMetric::Outage(_) | RequiredMetric::Command(_) => (true, ""),
+            RequiredMetric::Response(_) | RequiredMetric::Outage(_) | RequiredMetric::Command(_) => {
+                (true, "")
+            }
         };
         if !fits {
             self.add("metric", format!("{metric} is about {wanted}, this one is about {subject}"));
@@ -239,9 +241,11 @@ impl One<'_> {
         if is_outage != requirement.failure.is_some() {
             self.add("failure", "a metric of outage and failure = \"PART\" go together");
         }
-        if is_outage != requirement.client.is_some() {
-            self.add("client", "a metric of outage and client = { kind, at } go together");
+        let has_client = is_outage || matches!(metric, RequiredMetric::Response(_));
+        if has_client != requirement.client.is_some() {
+            self.add("client", "a metric of response or outage and client = { kind, at } go together");
         }
+        self.patience(metric);
         if let (RequiredMetric::Outage(OutageMetric::Lost | OutageMetric::Doubled), Some(client)) =
             (metric, &requirement.client)
             && client.kind != ClientKind::Echo
@@ -273,6 +277,20 @@ impl One<'_> {
         }
         for place in loads.iter().filter_map(|load| load.place.as_deref()).filter(|place| *place != ON_HOST) {
             self.known("load", place);
+        }
+    }
+
+    /// An answer that is not waited for as long as it may take is never late.
+    fn patience(&mut self, metric: &RequiredMetric) {
+        let (RequiredMetric::Response(_), Some(client)) = (metric, &self.requirement.client) else { return };
+        let within = Nanos::from_duration(client.answer_within_ms.to_duration());
+        let Some((_, limit)) = self.requirement.limit() else { return };
+        if limit.unit == Unit::Nanoseconds && limit.value >= within.as_f64() {
+            let problem = format!(
+                "an answer is waited for {} ms only, and the limit is {limit}: write a longer answer_within_ms",
+                client.answer_within_ms.get()
+            );
+            self.add("client", problem);
         }
     }
 

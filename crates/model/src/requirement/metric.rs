@@ -25,6 +25,8 @@ pub enum RequiredMetric {
     Network(NetworkProperty),
     /// A property of the host, `host.memory_free_bytes`.
     Host(HostProperty),
+    /// How long a client outside waits for its answers, `response.p99_ns`.
+    Response(ResponseMetric),
     /// What a client outside sees of a failure, `outage.duration_ns`.
     Outage(OutageMetric),
     /// A number that the user's own test prints, `command`; or of its results, `command.failures`.
@@ -125,6 +127,37 @@ properties! {
 }
 
 properties! {
+    /// How long a client outside waits for its answers while nothing fails on purpose.
+    ResponseMetric: "response" {
+        /// Half of the requests are answered within this time.
+        P50 = "p50_ns", Nanoseconds;
+        /// Nine of ten.
+        P90 = "p90_ns", Nanoseconds;
+        /// 99 of 100.
+        P99 = "p99_ns", Nanoseconds;
+        /// 999 of 1000.
+        P999 = "p99_9_ns", Nanoseconds;
+        /// All that were made.
+        Longest = "longest_ns", Nanoseconds;
+        /// Requests of a round that were not answered in time.
+        Missing = "missing", Count;
+    }
+}
+
+impl ResponseMetric {
+    /// The share of requests that it is about, for those that are quantiles.
+    pub const fn quantile(self) -> Option<f64> {
+        match self {
+            Self::P50 => Some(0.5),
+            Self::P90 => Some(0.9),
+            Self::P99 => Some(0.99),
+            Self::P999 => Some(0.999),
+            Self::Longest | Self::Missing => None,
+        }
+    }
+}
+
+properties! {
     /// What a client outside sees of a failure.
     OutageMetric: "outage" {
         /// From the failure until it is answered again for good.
@@ -165,6 +198,7 @@ impl RequiredMetric {
             Self::Pair(property) => Some(property.unit()),
             Self::Network(property) => Some(property.unit()),
             Self::Host(property) => Some(property.unit()),
+            Self::Response(metric) => Some(metric.unit()),
             Self::Outage(metric) => Some(metric.unit()),
             Self::Command(CountedBy::Value) => None,
             Self::Command(counted) => Some(counted.unit()),
@@ -173,7 +207,7 @@ impl RequiredMetric {
 
     /// Whether it is measured again and again, so that it has an interval; else it is looked at.
     pub const fn is_sampled(&self) -> bool {
-        matches!(self, Self::Probe(_) | Self::Command(CountedBy::Value) | Self::Outage(_))
+        matches!(self, Self::Probe(_) | Self::Command(CountedBy::Value) | Self::Response(_) | Self::Outage(_))
     }
 }
 
@@ -184,6 +218,7 @@ fn properties() -> Vec<(&'static str, RequiredMetric)> {
     all.extend(PairProperty::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Pair(*one))));
     all.extend(NetworkProperty::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Network(*one))));
     all.extend(HostProperty::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Host(*one))));
+    all.extend(ResponseMetric::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Response(*one))));
     all.extend(OutageMetric::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Outage(*one))));
     all.extend(CountedBy::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Command(*one))));
     all
@@ -208,7 +243,7 @@ impl FromStr for RequiredMetric {
         let name = match text.parse::<MetricName>() {
             Ok(name) => name,
             Err(BadName::Unknown(error)) => {
-                let families = ["placement", "pair", "network", "host", "outage", "command"];
+                let families = ["placement", "pair", "network", "host", "response", "outage", "command"];
                 return Err(match nearest(family, &families) {
                     Some(near) => format!("\"{shown}\" is no metric; did you mean one of {near}.…?").into(),
                     None => error.to_string().into(),
@@ -238,6 +273,7 @@ impl fmt::Display for RequiredMetric {
             Self::Pair(property) => f.pad(property.as_str()),
             Self::Network(property) => f.pad(property.as_str()),
             Self::Host(property) => f.pad(property.as_str()),
+            Self::Response(metric) => f.pad(metric.as_str()),
             Self::Outage(metric) => f.pad(metric.as_str()),
             Self::Command(counted) => f.pad(counted.as_str()),
         }
@@ -268,7 +304,7 @@ impl schemars::JsonSchema for RequiredMetric {
         schemars::json_schema!({
             "type": "string",
             "pattern": "^[a-z-]+(\\.[A-Za-z0-9_]+)?$",
-            "description": "PROBE.FIGURE, or a property: placement.…, pair.…, network.…, host.…, outage.…, command.…"
+            "description": "PROBE.FIGURE, or a property: placement.…, pair.…, network.…, host.…, response.…, outage.…, command.…"
         })
     }
 }

@@ -26,6 +26,7 @@ pub use failure::{Client, ClientKind, InjectedFailure};
 pub use limit::RequiredLimit;
 pub use metric::{
     CountedBy, HostProperty, NetworkProperty, OutageMetric, PairProperty, PlacementProperty, RequiredMetric,
+    ResponseMetric,
 };
 pub use one_or_more::OneOrMore;
 pub use read::{KEY, RequirementFile};
@@ -89,7 +90,7 @@ pub struct Requirement {
     /// Which part fails meanwhile, `qemu.db` for example.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<OneOrMore<InjectedFailure>>,
-    /// Who notices the outage, from outside.
+    /// Who asks from outside, and so notices an outage, or how long answers take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,
     /// Program and its arguments, for `metric = "command"`.

@@ -164,6 +164,27 @@ fn what_is_wrong_with_failures_and_clients_is_told() {
     ]);
 }
 
+#[test]
+fn what_a_client_waits_needs_a_client_a_load_and_patience() {
+    let with = |client: &str, load: &str, limit: &str| {
+        let text = format!(
+            "set = \"s\"\n[requirement.R]\ntext = \"x\"\nmetric = \"response.p99_ns\"\n{limit}\n{client}\n{load}\n"
+        );
+        RequirementFile::from_toml(&text, "file").map(drop).map_err(|errors| errors.to_string())
+    };
+    let (client, load) = ("client = { kind = \"http\", at = \"127.0.0.1:80\" }", "load = \"as-is\"");
+    assert_eq!(with(client, load, "at_most = \"500 ms\""), Ok(()));
+    for (got, told) in [
+        (with("", load, "at_most = \"500 ms\""), "a metric of response or outage and client"),
+        (with(client, "", "at_most = \"500 ms\""), "needs a load"),
+        (with(client, load, "at_most = \"1 s\""), "an answer is waited for 1000 ms only"),
+        (with(client, load, "at_most = \"5 MB\""), "response.p99_ns is a time"),
+    ] {
+        let errors = got.expect_err(told);
+        assert!(errors.contains(told), "wanted {told}, got {errors}");
+    }
+}
+
 /// Each: what is changed in the good file, and what is told with its line.
 fn all_are_told(cases: &[(&str, &str, &str)]) {
     for (from, to, told) in cases {

@@ -8,7 +8,6 @@
 //! A stopped switch is let go when the outage has ended; where we are killed before, its supervisor gives it up after some seconds and
 //! starts another one. So nothing stays broken, whatever becomes of us.
 
-mod client;
 mod parts;
 mod program;
 
@@ -24,7 +23,7 @@ use units::{Nanos, Reason};
 pub use parts::KILL_VERB;
 pub use program::kill_program;
 
-use client::{Answering, Asking};
+use crate::client::{Answering, Asking};
 use parts::Parts;
 
 /// How often it is looked how far everything is.

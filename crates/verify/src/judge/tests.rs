@@ -131,3 +131,40 @@ fn the_worst_of_three_outages_counts_and_one_without_an_end_is_as_long_as_was_wa
     );
     assert_eq!(judged(&wanted, &[outage(Some(2)), outage(None)]).verdict, RequirementVerdict::Fail);
 }
+
+/// Quantiles are those of all rounds together: that of a round of forty requests says nothing of one in a thousand.
+#[test]
+fn what_a_client_waits_is_judged_by_the_quantile_of_all_rounds() {
+    let client = "client = { kind = \"http\", at = \"127.0.0.1:1\" }\nload = \"as-is\"";
+    let wanted =
+        |metric: &str, limit: &str| requirement(&format!("metric = \"{metric}\"\n{limit}\n{client}"));
+    // One in a hundred takes 30 to 59 ms, all others 1 to 2.
+    let rounds = |count: u64| -> Vec<TestRound> {
+        let of = |round: u64| {
+            let took = (0..200).map(|at| match at % 100 {
+                0 => 30_000_000 + (at / 4 + round) % 60 * 500_000,
+                _ => 1_000_000 + (at + round) * 4000,
+            });
+            Observed::Responses(Responses {
+                response_ns: Histogram::from_values(took),
+                asked: 200,
+                missing: 0,
+            })
+        };
+        (0..count).map(|number| round(of(number))).collect()
+    };
+    let verdict = |metric, limit, count| {
+        let got = judged(&wanted(metric, limit), &rounds(count));
+        println!("{metric} {limit} after {count}: {}", got.reason);
+        got.verdict
+    };
+    assert_eq!(verdict("response.p90_ns", "at_most = \"10 ms\"", 6), RequirementVerdict::Pass);
+    assert_eq!(verdict("response.p90_ns", "at_most = \"1 ms\"", 6), RequirementVerdict::Fail);
+    assert_eq!(verdict("response.p99_9_ns", "at_most = \"100 ms\"", 6), RequirementVerdict::Undecided);
+    assert_eq!(verdict("response.p99_9_ns", "at_most = \"100 ms\"", 48), RequirementVerdict::Pass);
+    assert_eq!(verdict("response.p99_9_ns", "at_most = \"20 ms\"", 48), RequirementVerdict::Fail);
+    assert_eq!(verdict("response.longest_ns", "at_most = \"40 ms\"", 1), RequirementVerdict::Fail);
+    assert_eq!(verdict("response.longest_ns", "at_most = \"60 ms\"", 10), RequirementVerdict::Pass);
+    assert_eq!(verdict("response.missing", "exactly = 0", 10), RequirementVerdict::Pass);
+    assert_eq!(verdict("response.missing", "exactly = 0", 9), RequirementVerdict::Undecided);
+}

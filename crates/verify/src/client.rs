@@ -6,6 +6,8 @@
 //! That a connection is made says nothing: who listens on this host is Bulkhead, also while the partition boots. So only what comes
 //! from the program counts: a status, a line that comes back, or the first byte of those who speak first.
 
+mod responses;
+
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 use model::requirement::{Client, ClientKind};
 use model::verification::Outage;
 use units::{Nanos, Reason};
+
+pub use responses::responses;
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
@@ -60,6 +64,8 @@ struct Shared {
     requests: Mutex<Vec<Request>>,
     on_their_way: AtomicUsize,
     is_over: AtomicBool,
+    /// No further requests; what is on its way is waited for.
+    asks_no_more: AtomicBool,
     /// Which of the client's addresses is asked.
     address: AtomicUsize,
 }
@@ -67,6 +73,14 @@ struct Shared {
 impl Shared {
     fn requests(&self) -> MutexGuard<'_, Vec<Request>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether there is to be another request. Returns when that is known: nobody hangs up on those that are still to be answered.
+    fn asks(&self) -> bool {
+        while self.asks_no_more.load(Ordering::SeqCst) && !self.is_over.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        !self.is_over.load(Ordering::SeqCst)
     }
 
     /// One more; its number.
@@ -110,6 +124,7 @@ impl Asking {
             requests: Mutex::default(),
             on_their_way: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
+            asks_no_more: AtomicBool::new(false),
             address: AtomicUsize::new(0),
         });
         let (asks, owned) = (Arc::clone(&shared), client.clone());
@@ -239,7 +254,7 @@ fn pause(next: &mut Instant, period: Duration) {
 /// A connection for each request.
 fn ask(shared: &Arc<Shared>, client: &Client) {
     let mut next = Instant::now();
-    while !shared.is_over.load(Ordering::SeqCst) {
+    while shared.asks() {
         let Some(number) = shared.ask() else { return };
         if shared.on_their_way.load(Ordering::SeqCst) < MOST_AT_ONCE {
             shared.on_their_way.fetch_add(1, Ordering::SeqCst);
@@ -290,7 +305,7 @@ fn echo(shared: &Arc<Shared>, client: &Client) {
     let mut line: Option<Line> = None;
     let mut readers = Vec::new();
     let is_alone = client.at.all().len() == 1;
-    while !shared.is_over.load(Ordering::SeqCst) {
+    while shared.asks() {
         let Some(number) = shared.ask() else { return };
         let address = shared.address.load(Ordering::SeqCst);
         if line.is_none() {

@@ -4,6 +4,7 @@ use std::net::{Shutdown, TcpListener};
 use std::sync::atomic::AtomicU32;
 
 use model::requirement::OneOrMore;
+use platforms::{Broken, Cancel};
 use units::Millis;
 
 use super::*;
@@ -19,6 +20,9 @@ const GONE: u32 = 1;
 const SILENT: u32 = 2;
 /// It answers twice.
 const TWICE: u32 = 3;
+/// It stands still for [`STANDS_STILL`] before each tenth answer.
+const SLOW: u32 = 4;
+const STANDS_STILL: Duration = Duration::from_millis(40);
 
 struct Server {
     state: Arc<AtomicU32>,
@@ -58,7 +62,7 @@ impl Server {
 
 fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
     stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a deadline");
-    let (mut waiting, mut chunk) = (Vec::new(), [0; 4096]);
+    let (mut waiting, mut chunk, mut answers) = (Vec::new(), [0; 4096], 0);
     if kind == ClientKind::Greeting && state.load(Ordering::SeqCst) == UP {
         let _ = stream.write_all(b"220 hello\r\n");
         return;
@@ -84,10 +88,14 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
             let answer =
                 if kind == ClientKind::Http { b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() } else { line };
             let times = match now {
-                UP => 1,
+                UP | SLOW => 1,
                 TWICE => 2,
                 _ => 0,
             };
+            answers += 1;
+            if now == SLOW && answers % 10 == 0 {
+                thread::sleep(STANDS_STILL);
+            }
             for _ in 0..times {
                 let _ = stream.write_all(&answer);
             }
@@ -230,4 +238,48 @@ fn the_next_address_is_asked_when_one_does_not_answer_in_time() {
             until("an answer", || asking.answered_in_a_row() >= 20);
         }
     }
+}
+
+#[test]
+fn what_waits_behind_a_slow_answer_is_slow_as_well() {
+    let server = Server::start(ClientKind::Echo);
+    server.set(SLOW);
+    let seen = responses(&server.client, &Cancel::new()).expect("nobody interrupts").expect("it is answered");
+    let slow = seen.response_ns.buckets().iter().filter(|one| one.lower() >= 20_000_000);
+    let slow: u64 = slow.map(|one| one.count).sum();
+    // Who asks only when it was answered sees one of ten.
+    assert!(slow * 3 >= seen.asked, "{slow} of {}", seen.asked);
+    assert_eq!(seen.response_ns.count(), seen.asked);
+}
+
+#[test]
+fn what_is_not_answered_counts_with_all_that_it_was_waited_for() {
+    for kind in [ClientKind::Http, ClientKind::Greeting, ClientKind::Echo] {
+        let server = Server::start(kind);
+        let seen = thread::scope(|scope| {
+            let round = scope.spawn(|| responses(&server.client, &Cancel::new()));
+            thread::sleep(Duration::from_millis(1500));
+            server.set(SILENT);
+            round.join().expect("no panic").expect("nobody interrupts").expect("it was answered")
+        });
+        let within = Nanos::from_duration(server.client.answer_within_ms.to_duration()).get();
+        let late = seen.response_ns.buckets().iter().filter(|one| one.upper() >= within);
+        let late: u64 = late.map(|one| one.count).sum();
+        assert!(seen.missing > 0 && late >= seen.missing && late < seen.asked, "{kind:?}: {late} {seen:?}");
+        assert_eq!(seen.response_ns.count(), seen.asked);
+    }
+}
+
+#[test]
+fn nobody_there_is_a_failure_and_an_interruption_ends_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut server = Server::start(ClientKind::Http);
+    let cancel = Cancel::new();
+    cancel.cancel();
+    assert!(matches!(responses(&server.client, &cancel), Err(Broken::Interrupted)));
+    server.client.at = OneOrMore::one(listener.local_addr().expect("an address"));
+    drop(listener);
+    let why =
+        responses(&server.client, &Cancel::new()).expect("nobody interrupts").expect_err("nobody is there");
+    assert!(why.to_string().contains("was answered within 300 ms"), "{why}");
 }
