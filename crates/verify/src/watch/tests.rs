@@ -93,7 +93,7 @@ proptest! {
         let mut budget = CpuBudget::new(cpus);
         let (mut now, mut last) = (Duration::from_millis(1), Duration::ZERO);
         for took in rounds {
-            while !budget.has_room(now) {
+            while !budget.has_room(now, Duration::ZERO) {
                 now += Duration::from_millis(100);
             }
             last = Duration::from_millis(took);
