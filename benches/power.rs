@@ -12,13 +12,10 @@
 //!
 //! Marks: 5 % found in 9 of 10 default runs and 6 of 10 quick ones; a difference in 5 % of A/A runs at most, of 20 or more.
 
+mod busy;
 mod verdict;
 
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use bulkhead::campaign::analysis::analyse;
@@ -29,8 +26,7 @@ use bulkhead::model::results::RunResults;
 use bulkhead::probes::params::ProbeSpec;
 use bulkhead::units::metric::Difference;
 use bulkhead::units::names::PlatformKind;
-use rand::{RngExt, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use busy::Busy;
 use verdict::{Judge, Mark, say};
 
 const NATIVE: &str = "native";
@@ -43,8 +39,6 @@ const TO_BE_FOUND: [(&str, f64); 2] = [("default", 0.9), ("quick", 0.6)];
 const WRONG_MOST: f64 = 0.05;
 /// Fewer of them say nothing.
 const FEWEST_RUNS: u32 = 20;
-/// Longest burst of other work, and longest pause.
-const LONGEST_BURST_MS: u64 = 100;
 
 fn main() -> ExitCode {
     verdict::ended("power", run())
@@ -139,46 +133,4 @@ fn called(results: &RunResults) -> Vec<(String, String, Difference)> {
         is_called.then(|| (cell.cell.probe.to_string(), metric.id.clone(), difference))
     });
     called.collect()
-}
-
-/// Other work; ends when it is dropped.
-struct Busy {
-    is_over: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Busy {
-    fn start() -> Self {
-        let is_over = Arc::new(AtomicBool::new(false));
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let thread = |number: usize| {
-            let is_over = is_over.clone();
-            std::thread::spawn(move || bursts(number as u64, &is_over))
-        };
-        Self { threads: (0..cpus).map(thread).collect(), is_over }
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // One that panicked has ended, too.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn bursts(seed: u64, is_over: &AtomicBool) {
-    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut sum = 0.0_f64;
-    while !is_over.load(Ordering::Relaxed) {
-        let mut time = || Duration::from_millis(random.random_range(1..=LONGEST_BURST_MS));
-        let (work, pause) = (time(), time());
-        let began = Instant::now();
-        while began.elapsed() < work {
-            sum = std::hint::black_box((0..1000_u32).fold(sum, |sum, round| (sum + f64::from(round)).sqrt()));
-        }
-        std::thread::sleep(pause);
-    }
 }
