@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use bulkhead::model::partition::set::{Phase, SetStatus};
@@ -17,30 +18,26 @@ use nix::unistd::Pid;
 
 use crate::set_fixture::{Bench, PATIENCE, guests_are_there};
 
-/// Two that are pinned beside each other, one with a weight and a folder, one with a cap.
+/// Two that are pinned beside each other, one with a weight, one with a cap.
 const SET: &str = r#"
 [network.control]
 links = 2
 
 [partition.a]
-program = ["FOLDER/a", "1000"]
-ro = ["FOLDER"]
+program = ["/bin/sleep", "1000"]
 pin = "0"
 
 [partition.b]
-program = ["FOLDER/b", "1000"]
-ro = ["FOLDER"]
+program = ["/bin/sleep", "1000"]
 pin = "1"
 
 [partition.c]
-program = ["FOLDER/c", "1000"]
-ro = ["FOLDER"]
+program = ["/bin/sleep", "1000"]
 cpu_weight = 200
 networks = ["control"]
 
 [partition.d]
-program = ["FOLDER/d", "1000"]
-ro = ["FOLDER"]
+program = ["/bin/sleep", "1000"]
 cpu_cap_percent = 50
 networks = ["control"]
 "#;
@@ -51,52 +48,7 @@ program = ["/bin/sleep", "1000"]
 "#;
 
 /// Of each partition: its letter stands for `X`.
-const OF_EACH: &str = r#"
-[requirement.X]
-text = "X is as it should be."
-
-[requirement."X.place"]
-text = "It was given what its file asks for."
-parent = "X"
-partition = "X"
-metric = "placement.differences"
-exactly = 0
-
-[requirement."X.runs"]
-text = "Its program runs."
-parent = "X"
-partition = "X"
-metric = "placement.running"
-exactly = 1
-
-[requirement."X.restarts"]
-text = "It was never started again."
-parent = "X"
-partition = "X"
-metric = "placement.restarts"
-exactly = 0
-
-[requirement."X.sockets"]
-text = "Nobody reaches it."
-parent = "X"
-partition = "X"
-metric = "placement.unlisted_sockets"
-exactly = 0
-
-[requirement."X.alone"]
-text = "Those that are pinned elsewhere do not run beside it."
-parent = "X"
-partition = "X"
-metric = "placement.shared_cpus"
-at_most = NEIGHBOURS
-
-[requirement."X.test"]
-text = "Its user's own test passes."
-parent = "X"
-metric = "command.exit_code"
-exactly = 0
-command = ["FOLDER/test", "X"]
-"#;
+const OF_EACH: &str = include_str!("fixtures/requirements-of-each.toml");
 
 const OF_ALL: &str = r#"
 set = "plant"
@@ -145,15 +97,11 @@ struct Plant {
 
 impl Plant {
     fn start() -> Self {
-        let bench = Bench::real();
+        let bench = Bench::real().with_own_program();
         let folder = bench.path("programs");
         fs::create_dir(&folder).expect("the test's own files");
-        for name in LETTERS {
-            fs::copy("/bin/sleep", folder.join(name)).expect("a copy of a program");
-        }
         let shown = folder.to_str().expect("plain").to_owned();
-        let set = bench.file("plant.toml", &SET.replace("FOLDER", &shown));
-        let said = bench.up(&set);
+        let said = bench.up(&bench.file("plant.toml", SET));
         assert_eq!(said.code, Some(0), "{said:?}");
         let of_each = LETTERS.map(|name| {
             // a and b: c and d may run beside each; those two: all three others.
@@ -208,7 +156,7 @@ impl Plant {
         journal.lines().count()
     }
 
-    /// The same, of what cannot be taken back without another fault.
+    /// What was seen of a fault.
     fn row(&mut self, name: &str, wanted: &[&str], flipped: BTreeMap<String, RequirementVerdict>) {
         let mut wanted: BTreeSet<String> = wanted.iter().map(|id| (*id).to_owned()).collect();
         let parents: Vec<String> = wanted.iter().filter_map(|id| parent(id)).collect();
@@ -310,6 +258,7 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     basis(&mut plant);
     stops(&mut plant);
     deaths(&mut plant);
+    another_program(&mut plant);
     for (name, flipped) in &plant.rows {
         let words: Vec<String> =
             flipped.iter().map(|(id, verdict)| format!("{id} {}", verdict.as_str())).collect();
@@ -432,7 +381,7 @@ fn edits(plant: &mut Plant) {
     }
 }
 
-/// What results rest on is another one, and nothing is run: a partition's program, its place.
+/// What results rest on is another one, and nothing is run: places, neighbours.
 fn basis(plant: &mut Plant) {
     assert_eq!(plant.verify(&plant.requirements, &[]), BTreeMap::new());
     for name in ["a", "b"] {
@@ -497,4 +446,26 @@ fn deaths(plant: &mut Plant) {
     }
     let flipped = plant.verify(&plant.requirements, &[]);
     plant.row("a switch was killed and started again", &["net.restarts"], flipped);
+}
+
+/// This program is replaced by another one, and nothing is run.
+fn another_program(plant: &mut Plant) {
+    let was = plant.verify(&plant.requirements, &[]);
+    assert_eq!(was.keys().collect::<Vec<_>>(), ["net.restarts"], "the switch was started again");
+    let (own, next) = (&plant.bench.program, plant.bench.path("bulkhead.next"));
+    fs::copy(own, &next).expect("a copy");
+    // By a process of its own: what this one writes, a child of another test may hold open for a moment.
+    let longer = Command::new("sh")
+        .args(["-c", "echo >>\"$1\" && mv \"$1\" \"$2\"", "-"])
+        .arg(&next)
+        .arg(own)
+        .status();
+    assert!(longer.expect("a shell").success(), "the test's own files");
+    let flipped = plant.verify(&plant.requirements, &["--no-run"]);
+    assert!(flipped.values().all(|verdict| *verdict == RequirementVerdict::Stale), "{flipped:?}");
+    let parts = ["place", "runs", "restarts", "sockets", "alone", "test"];
+    let mut wanted: Vec<String> = LETTERS.iter().flat_map(|name| all_of(name, &parts)).collect();
+    wanted.extend(["ab.cpus", "c.weight", "net.links", "net.restarts", "host.memory"].map(str::to_owned));
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    plant.row("this program is another one, nothing run", &wanted, flipped);
 }

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use model::requirement::{Client, ClientKind};
 use model::verification::Outage;
+use platforms::Cancel;
 use units::{Nanos, Reason};
 
-pub use responses::responses;
+pub use responses::{longest, responses};
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
@@ -33,6 +34,9 @@ const FOR_GOOD_PERIODS: u32 = 10;
 const MOST_HEAD: u64 = 16 * 1024;
 /// How long a new connection of `echo` is waited for.
 const RECONNECT: Duration = Duration::from_millis(200);
+
+/// How often it is looked how far everything is.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A request.
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +82,7 @@ impl Shared {
     /// Whether there is to be another request. Returns when that is known: nobody hangs up on those that are still to be answered.
     fn asks(&self) -> bool {
         while self.asks_no_more.load(Ordering::SeqCst) && !self.is_over.load(Ordering::SeqCst) {
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(LOOK);
         }
         !self.is_over.load(Ordering::SeqCst)
     }
@@ -238,6 +242,24 @@ impl Drop for Asking {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+/// Waits until something is so; false if it never was.
+///
+/// # Errors
+/// The user interrupts.
+pub fn wait(limit: Duration, cancel: &Cancel, is_so: impl Fn() -> bool) -> Result<bool, Reason> {
+    let until = Instant::now() + limit;
+    while !is_so() {
+        if cancel.is_cancelled() {
+            return Err("interrupted".into());
+        }
+        if Instant::now() >= until {
+            return Ok(false);
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(true)
 }
 
 /// Waits until the next request is due.

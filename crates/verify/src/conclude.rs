@@ -131,7 +131,7 @@ fn rests_on(id: &str, requirement: &Requirement, all: &Basis) -> Basis {
     let counts = |key: &str| match key.split_once('.') {
         None => true,
         Some(("requirement", _)) => key == own,
-        // What the host has left hangs on what partitions may take, not on where they are.
+        // What the host has left hangs on what partitions may take, not on where they are; of other sets only the place is known, size and all.
         Some((kind, _)) if is_host => matches!(kind, "partition" | "neighbour"),
         Some(("network", name)) => !looks || requirement.network.as_deref() == Some(name),
         Some((_, name)) => !looks || subjects.contains(name),

@@ -63,19 +63,21 @@ pub fn judge(requirement: &Requirement, rounds: &[&TestRound]) -> Judged {
 
 /// Whether a requirement may be taken as decided after so many rounds: where there is an interval only at looks, each of which costs.
 pub fn may_decide(requirement: &Requirement, rounds: u32) -> bool {
-    let held = requirement.metric.as_ref().zip(requirement.limit());
-    let is_interval = held.is_some_and(|(metric, (comparator, _))| way(metric, comparator) == Way::Interval);
     let mut look = FIRST_LOOK;
     while look < rounds {
         look = next_look(look);
     }
-    !is_interval || look == rounds
+    way_of(requirement) != Some(Way::Interval) || look == rounds
 }
 
 /// Whether one look says all that there is to say.
 pub fn is_seen_at_once(requirement: &Requirement) -> bool {
-    let held = requirement.metric.as_ref().zip(requirement.limit());
-    held.is_some_and(|(metric, (comparator, _))| way(metric, comparator) == Way::Once)
+    way_of(requirement) == Some(Way::Once)
+}
+
+fn way_of(requirement: &Requirement) -> Option<Way> {
+    let (comparator, _) = requirement.limit()?;
+    requirement.metric.as_ref().map(|metric| way(metric, comparator))
 }
 
 fn way(metric: &RequiredMetric, comparator: Comparator) -> Way {

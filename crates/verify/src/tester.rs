@@ -8,8 +8,8 @@ use model::verification::{Observed, RequirementVerdict, TestKind, TestRound, Tes
 use partition::set::root::state_root;
 use partition::set::supervisor::now;
 use platforms::{Broken, Cancel, PlatformContext};
-use units::Nanos;
 use units::metric::Unit;
+use units::{Nanos, Reason};
 
 use crate::in_place::{self, Agents, At, Doses};
 use crate::look::LookedAt;
@@ -124,21 +124,15 @@ impl Tester<'_> {
                 self.agents.beside(subject, load, limit, seed, run)
             }
             TestKind::Responses { subject, client, load } => {
-                let (limit, cancel) = (self.budget(test), self.cancel);
-                let ask = || {
-                    let answers = client::responses(client, cancel)?;
-                    Ok(answers.map_or_else(|reason| Observed::Failed { reason }, Observed::Responses))
-                };
-                self.agents.beside(subject, load, limit, seed, ask)
+                let cancel = self.cancel;
+                let ask = || told(client::responses(client, cancel), Observed::Responses, cancel);
+                self.agents.beside(subject, load, client::longest(client), seed, ask)
             }
             TestKind::Outage { failure, client } => {
                 self.agents.leave();
                 let limit = self.patience(test);
                 let outage = failure::make(self.set, failure, client, limit, &self.context.exe, self.cancel);
-                if self.cancel.is_cancelled() {
-                    return Err(Broken::Interrupted);
-                }
-                Ok((outage.map_or_else(|reason| Observed::Failed { reason }, Observed::Outage), Doses::new()))
+                Ok((told(outage, Observed::Outage, self.cancel)?, Doses::new()))
             }
         }
     }
@@ -156,4 +150,12 @@ impl Tester<'_> {
         let longest = times.fold(0.0, f64::max);
         Duration::from_secs_f64((longest * 1.5 / 1e9).clamp(0.0, 86_400.0)).max(LEAST_PATIENCE)
     }
+}
+
+/// What a client told, or why it told nothing; nothing at all where the user has interrupted it.
+fn told<T>(outcome: Result<T, Reason>, seen: fn(T) -> Observed, cancel: &Cancel) -> Result<Observed, Broken> {
+    if cancel.is_cancelled() {
+        return Err(Broken::Interrupted);
+    }
+    Ok(outcome.map_or_else(|reason| Observed::Failed { reason }, seen))
 }

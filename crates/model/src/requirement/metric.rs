@@ -243,7 +243,11 @@ impl FromStr for RequiredMetric {
         let name = match text.parse::<MetricName>() {
             Ok(name) => name,
             Err(BadName::Unknown(error)) => {
-                let families = ["placement", "pair", "network", "host", "response", "outage", "command"];
+                let families: Vec<&str> = all
+                    .iter()
+                    .filter_map(|(name, _)| name.split_once('.'))
+                    .map(|(family, _)| family)
+                    .collect();
                 return Err(match nearest(family, &families) {
                     Some(near) => format!("\"{shown}\" is no metric; did you mean one of {near}.…?").into(),
                     None => error.to_string().into(),

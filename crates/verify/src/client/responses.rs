@@ -7,15 +7,15 @@
 //! time counts as having taken all of that time; the limits of requirements lie below it.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::requirement::Client;
 use model::verification::Responses;
-use platforms::{Broken, Cancel};
-use units::Nanos;
+use platforms::Cancel;
 use units::histogram::Histogram;
+use units::{Nanos, Reason};
 
-use super::Asking;
+use super::{Asking, wait};
 
 /// How long a round is at least.
 const ROUND: Duration = Duration::from_secs(2);
@@ -23,47 +23,41 @@ const ROUND: Duration = Duration::from_secs(2);
 const ROUND_REQUESTS: u32 = 20;
 /// How long the first answer is waited for at least.
 const FIRST_WITHIN: Duration = Duration::from_secs(5);
-/// How often it is looked how far everything is.
-const LOOK: Duration = Duration::from_millis(10);
 
-/// Asks for a round. The outer error is the user's interruption, the inner one why there is nothing to count.
-pub fn responses(client: &Client, cancel: &Cancel) -> Result<Result<Responses, units::Reason>, Broken> {
-    let asking = match Asking::start(client) {
-        Ok(asking) => asking,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    let first_within = FIRST_WITHIN.max(asking.within());
-    if !wait(first_within, cancel, || asking.counts().1 > 0)? {
-        let words = format!(
+/// How long a round takes at most.
+pub fn longest(client: &Client) -> Duration {
+    first_within(client) + round(client) + client.answer_within_ms.to_duration()
+}
+
+fn first_within(client: &Client) -> Duration {
+    FIRST_WITHIN.max(client.answer_within_ms.to_duration())
+}
+
+fn round(client: &Client) -> Duration {
+    ROUND.max(client.period_ms.to_duration() * ROUND_REQUESTS)
+}
+
+/// Asks for a round.
+///
+/// # Errors
+/// Nothing is answered, or the user interrupts.
+pub fn responses(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
+    let asking = Asking::start(client)?;
+    if !wait(first_within(client), cancel, || asking.counts().1 > 0)? {
+        return Err(format!(
             "none of {} requests to {} was answered within {} ms, in {} s",
             asking.counts().0,
             client.at,
             client.answer_within_ms.get(),
-            first_within.as_secs()
-        );
-        return Ok(Err(words.into()));
+            first_within(client).as_secs()
+        )
+        .into());
     }
     let from = asking.shared.requests().len();
-    let round = ROUND.max(client.period_ms.to_duration() * ROUND_REQUESTS);
-    wait(round, cancel, || false)?;
+    wait(round(client), cancel, || false)?;
     asking.shared.asks_no_more.store(true, Ordering::SeqCst);
     wait(asking.within(), cancel, || asking.all_are_answered(from))?;
-    Ok(Ok(asking.seen_from(from)))
-}
-
-/// Waits until something is so; false if it never was.
-fn wait(limit: Duration, cancel: &Cancel, is_so: impl Fn() -> bool) -> Result<bool, Broken> {
-    let until = Instant::now() + limit;
-    while !is_so() {
-        if cancel.is_cancelled() {
-            return Err(Broken::Interrupted);
-        }
-        if Instant::now() >= until {
-            return Ok(false);
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(true)
+    Ok(asking.seen_from(from))
 }
 
 impl Asking {

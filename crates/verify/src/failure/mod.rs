@@ -23,7 +23,7 @@ use units::{Nanos, Reason};
 pub use parts::KILL_VERB;
 pub use program::kill_program;
 
-use crate::client::{Answering, Asking};
+use crate::client::{self, Answering, Asking};
 use parts::Parts;
 
 /// How often it is looked how far everything is.
@@ -73,32 +73,22 @@ pub fn make(
         outage.restored_ns = Some(Nanos::from_duration(failed_at.elapsed()));
     }
     outage.undone = undone;
-    if cancel.is_cancelled() {
-        return Err("interrupted".into());
-    }
     Ok(outage)
 }
 
 /// Waits until the client is answered again and again.
-fn steady(asking: &Asking, client: &Client, cancel: &Cancel) -> Result<(), Reason> {
-    let until = Instant::now() + STEADY_WITHIN;
-    while asking.answered_in_a_row() < STEADY {
-        if cancel.is_cancelled() {
-            return Err("interrupted".into());
-        }
-        if Instant::now() >= until {
-            let (asked, answered) = asking.counts();
-            return Err(format!(
-                "before anything failed, {STEADY} answers in a row were wanted from {}: of {asked} requests {answered} were \
-                 answered within {} ms",
-                client.at,
-                client.answer_within_ms.get()
-            )
-            .into());
-        }
-        std::thread::sleep(LOOK);
+fn steady(asking: &Asking, asked_of: &Client, cancel: &Cancel) -> Result<(), Reason> {
+    if client::wait(STEADY_WITHIN, cancel, || asking.answered_in_a_row() >= STEADY)? {
+        return Ok(());
     }
-    Ok(())
+    let (asked, answered) = asking.counts();
+    Err(format!(
+        "before anything failed, {STEADY} answers in a row were wanted from {}: of {asked} requests {answered} were answered \
+         within {} ms",
+        asked_of.at,
+        asked_of.answer_within_ms.get()
+    )
+    .into())
 }
 
 /// Until the client is answered for good and all parts run, or the limit is over; since when all parts run again.
