@@ -49,5 +49,6 @@ mod sets_saved;
 mod sets_verify;
 mod switch;
 mod verify_faults;
+mod verify_outages;
 mod wall;
 mod wall_attacks;

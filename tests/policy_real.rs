@@ -134,6 +134,22 @@ fn made_measurements_of_one_round_are_scored_over_many_seeds() {
     }
 }
 
+/// Regression: in the middle of others' guests, equal shares were called weights of 1.51 [1.26 … 1.78].
+#[test]
+fn one_measurement_of_equal_shares_with_one_side_disturbed_all_the_time_is_no_weight() {
+    let equal = Candidate { policy: SharingPolicy::EqualPerInstance, parameter: 0.0, per_instance: true };
+    for (lost, seed) in [(0.25, 1), (0.3, 2), (0.35, 3), (0.35, 4)] {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut seen = made(equal, 0.0, &mut random);
+        for phase in seen.iter_mut().filter(|phase| phase.first_threads > 0) {
+            phase.other *= 1.0 - lost;
+        }
+        let named = name(&seen, 2.0);
+        let policy = named.candidate.map(|said| said.policy);
+        assert_ne!(policy, Some(SharingPolicy::Weighted), "{lost} lost: {named:?}");
+    }
+}
+
 /// A run of real instances while others built on the same two CPUs, as the probe gave it.
 #[derive(Deserialize)]
 struct Recorded {
@@ -144,11 +160,12 @@ struct Recorded {
 }
 
 /// Every run that was recorded, with a load average of 3 to 30 on two CPUs. Judged by 1.3 … 6 for a weight of 3 and with
-/// the disturbed rounds thrown away, these would have been 20 of 20.
+/// the disturbed rounds thrown away, these would have been 20 of 20. Of processes 23 were right, none wrong, until one measurement
+/// did not say weights below 1.5 any more: two of them are unsaid since.
 #[test]
 fn runs_that_were_recorded_beside_other_work_are_scored_whole() {
     let settings = settings();
-    for (kind, least_right, most_wrong) in [("processes", 23, 0), ("machines", 4, 0)] {
+    for (kind, least_right, most_wrong) in [("processes", 21, 0), ("machines", 4, 0)] {
         let mut score = Score::default();
         for line in include_str!("fixtures/shares.jsonl").lines() {
             let run: Recorded = serde_json::from_str(line).expect("a run");

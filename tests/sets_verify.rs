@@ -1,20 +1,16 @@
 //! Requirements of a set that is up with real guests: what holds passes, what is taken away fails, what rested on it is stale, and the
 //! evidence says so by itself.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
 
 use crate::set_fixture;
 
-use bulkhead::model::partition::set::Phase;
-use bulkhead::model::verification::{Observed, Outage, RequirementVerdict, Verification, VerifyLine};
+use bulkhead::model::verification::RequirementVerdict;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
-use set_fixture::{Bench, PATIENCE, Said, guests_are_there, interrupt};
+use set_fixture::{Bench, PATIENCE, Said, guests_are_there, interrupt, verdicts};
 
 const SET: &str = r#"
 [partition.a]
@@ -86,12 +82,6 @@ command = ["/bin/sh", "-c", "echo 1..2; echo ok 1; echo ok 2"]
 text = "It survives a fire."
 not_tested = "nobody burns the laboratory"
 "#;
-
-fn verdicts(folder: &str) -> BTreeMap<String, RequirementVerdict> {
-    let text = fs::read(format!("{folder}/verify.json")).expect("it is written");
-    let said: Verification = serde_json::from_slice(&text).expect("a verification");
-    said.requirements.into_iter().map(|one| (one.id, one.verdict)).collect()
-}
 
 /// Takes the CPU of the first virtual CPU of `a` away: it may run anywhere, or where it may.
 fn lose_pin(bench: &Bench, back: Option<&CpuSet>) -> CpuSet {
@@ -189,156 +179,6 @@ fn a_forged_verdict_is_found(bench: &Bench, out: &str) {
     let said = bench.call(&["verify", "--check", out]);
     assert!(said.code == Some(1) && said.err.contains("verify.json is not the file"), "{said:?}");
     assert!(said.err.contains("the raw data say fail"), "{said:?}");
-}
-
-/// Echoes lines; with a name, what that one over the network echoes.
-const ECHO: &str = "
-import socket, socketserver, sys
-class Handler(socketserver.StreamRequestHandler):
-    def handle(self):
-        if len(sys.argv) == 1:
-            for line in self.rfile:
-                self.wfile.write(line)
-            return
-        beyond = socket.create_connection((sys.argv[1], 9000), 5)
-        beyond.settimeout(5)
-        answers = beyond.makefile('rb')
-        for line in self.rfile:
-            beyond.sendall(line)
-            self.wfile.write(answers.readline())
-class Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-Server(('', 9000), Handler).serve_forever()
-";
-
-const RELAY: &str = r#"
-[network.control]
-links = 2
-
-[partition.db]
-program = ["/usr/bin/python3", "FOLDER/echo.py"]
-ro = ["FOLDER"]
-networks = ["control"]
-restart = "on-failure"
-ready = { tcp = 9000 }
-
-[partition.web]
-program = ["/usr/bin/python3", "FOLDER/echo.py", "db"]
-ro = ["FOLDER"]
-networks = ["control"]
-after = ["db"]
-ports = ["PORT:9000"]
-ready = { tcp = 9000 }
-
-[requirement.Q]
-text = "A dead database is back within two minutes."
-metric = "outage.duration_ns"
-at_most = "2 min"
-failure = "qemu.db"
-client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
-
-[requirement.P]
-text = "So is a program that died, which nobody but us starts again."
-metric = "outage.restoration_ns"
-at_most = "2 min"
-failure = "program.web"
-client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
-
-[requirement.S]
-text = "Nothing comes twice when a switch dies."
-metric = "outage.doubled"
-exactly = 0
-failure = "switch.control.0"
-client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
-
-[requirement.L]
-text = "A link that stands still is left for the other one."
-metric = "outage.duration_ns"
-at_most = "1 min"
-failure = "link.control.1"
-client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
-
-[requirement.W]
-text = "Half of all who ask are answered within two seconds."
-metric = "response.p50_ns"
-at_most = "2 s"
-load = "as-is"
-client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
-
-[requirement.N]
-text = "Both links are there."
-network = "control"
-metric = "network.links_up"
-exactly = 2
-"#;
-
-/// What of the outages was seen: test, requirement's failure in words, what was undone.
-fn outages(folder: &str) -> Vec<(String, Outage)> {
-    let journal = fs::read_to_string(format!("{folder}/journal.jsonl")).expect("it is written");
-    let lines = journal.lines().map(|line| serde_json::from_str::<VerifyLine>(line).expect("a line"));
-    let rounds = lines.filter_map(|line| match line {
-        VerifyLine::Round(round) => Some(round),
-        VerifyLine::Header(_) => None,
-    });
-    rounds
-        .filter_map(|round| match round.seen {
-            Observed::Outage(outage) => Some((round.test, outage)),
-            Observed::Failed { reason } => panic!("{}: {reason}", round.test),
-            _ => None,
-        })
-        .collect()
-}
-
-#[test]
-fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
-    if !guests_are_there() {
-        return;
-    }
-    let bench = Bench::real();
-    let script = bench.file("echo.py", ECHO);
-    let folder = script.parent().and_then(Path::to_str).expect("plain");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
-    let text = RELAY.replace("FOLDER", folder).replace("PORT", &free.to_string());
-    let file = bench.file("plant.toml", &text);
-    let out = bench.path("evidence");
-    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
-    let said = bench.call(&["up", file]);
-    assert_eq!(said.code, Some(0), "{said:?}");
-
-    let said = bench.call(&["verify", file, "--out", out]);
-    assert_eq!(said.code, Some(4), "nothing is broken unless that is asked for: {said:?}");
-    assert_eq!(verdicts(out)["Q"], RequirementVerdict::NotRun);
-    assert_eq!(verdicts(out)["W"], RequirementVerdict::Pass, "{said:?}");
-    assert!(outages(out).is_empty());
-
-    let said = bench.call(&["verify", file, "--out", out, "--failures"]);
-    let all = outages(out);
-    for (id, verdict) in verdicts(out) {
-        assert_eq!(verdict, RequirementVerdict::Pass, "{id}: {said:?}, {all:?}");
-    }
-    assert_eq!((said.code, all.len()), (Some(0), 12), "three of each: {said:?}");
-    let of = |id: &str| -> Vec<&Outage> {
-        let text = fs::read(format!("{out}/verify.json")).expect("it is written");
-        let verification: Verification = serde_json::from_slice(&text).expect("a verification");
-        let decides = verification.requirements.into_iter().find(|one| one.id == id).and_then(|one| one.test);
-        all.iter().filter(|(name, _)| Some(name) == decides.as_ref()).map(|(_, outage)| outage).collect()
-    };
-    for id in ["Q", "P"] {
-        assert!(
-            of(id).iter().all(|outage| outage.first_missing_ns.is_some() && outage.lost > 0),
-            "{id}: {all:?}"
-        );
-    }
-    assert!(of("P").iter().all(|outage| outage.undone.contains("web was started again by us")), "{all:?}");
-    assert!(of("Q").iter().all(|outage| outage.undone.contains("by itself")), "{all:?}");
-    assert!(of("L").iter().all(|outage| outage.undone.contains("control.1 was let go")), "{all:?}");
-
-    let set = bench.ps().expect("it is up");
-    assert!(set.partitions.iter().all(|one| one.phase == Phase::Running), "{set:?}");
-    assert!(set.switches.iter().all(|one| one.phase == Phase::Running && one.pid.is_some()), "{set:?}");
-    assert_eq!(bench.call(&["down"]).code, Some(0));
-    assert_eq!(bench.left(), Vec::<String>::new());
 }
 
 const WATCHED: &str = r#"

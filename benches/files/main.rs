@@ -31,7 +31,7 @@ use bulkhead::platforms::vm::modules::{ModuleTree, ModulesError};
 use bulkhead::platforms::vm::payload::{GuestModules, read_program};
 use bulkhead::platforms::vm::toolbox::Toolbox;
 use bulkhead::units::names::PlatformKind;
-use files::Tree;
+use files::{Fullness, Tree};
 use verdict::{Judge, Mark, say};
 
 const ROUNDS: u64 = 5;
@@ -144,7 +144,9 @@ fn one_guest(
     let socket = folder.join("s");
     let listener = UnixListener::bind(&socket)?;
     let top = File::open(&served)?;
-    std::thread::spawn(move || files::serve(listener, top.into(), vec![Tree { is_writable: true }]));
+    std::thread::spawn(move || {
+        files::serve(listener, top.into(), vec![Tree { is_writable: true }], Fullness::default())
+    });
     let initramfs = first_files(tools, orders)?;
     let nine = trees.join("1");
     let output = Command::new(&tools.qemu)

@@ -45,7 +45,7 @@ use probes::loads::resting::Resting;
 use probes::run::{Surroundings, run_job_after};
 use units::stage::Stage;
 use units::{Hertz, Reason};
-use verify::failure::{KILL_VERB, kill_program};
+use verify::failure::{FAIL_VERB, fail_here};
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -62,7 +62,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("compile") => Some(ended(verbs::compile_file(words.get(1..).unwrap_or_default()))),
         Some("link") => Some(ended(verbs::link_files(words.get(1..).unwrap_or_default()))),
         Some("agent") => Some(match words.get(1).and_then(|word| word.to_str()) {
-            Some(KILL_VERB) => ended(kill_program()),
+            Some(FAIL_VERB) => ended(fail_here(&in_text(words.get(2..).unwrap_or_default()))),
             Some("mpi-wait") => ExitCode::from(mpi::agent::wait()),
             Some("mpi-launch") => ExitCode::from(mpi::agent::launch(words.get(2..).unwrap_or_default())),
             _ => serve(&words),
@@ -90,6 +90,11 @@ pub fn take_over() -> Option<ExitCode> {
         }
         _ => None,
     }
+}
+
+/// Words as text: what is none was not written by this program.
+fn in_text(words: &[OsString]) -> Vec<String> {
+    words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// Value after `--name`.

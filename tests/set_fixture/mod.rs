@@ -4,6 +4,7 @@
 mod answers;
 pub mod pretend;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::{Phase, SetStatus};
+use bulkhead::model::verification::{RequirementVerdict, Verification};
 use skips::{Need, skip};
 
 /// Generous: what takes longer hangs.
@@ -256,4 +258,11 @@ pub fn interrupt(pid: u32) {
 fn send(pid: u32, signal: nix::sys::signal::Signal) {
     let pid = i32::try_from(pid).expect("a process number");
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal);
+}
+
+/// What a verification in this folder says of each requirement.
+pub fn verdicts(folder: &str) -> BTreeMap<String, RequirementVerdict> {
+    let text = fs::read(format!("{folder}/verify.json")).expect("it is written");
+    let said: Verification = serde_json::from_slice(&text).expect("a verification");
+    said.requirements.into_iter().map(|one| (one.id, one.verdict)).collect()
 }

@@ -16,7 +16,7 @@
 //! | capped | threads, or 1 | min(threads, CPUs, cap) |
 //! | reserved | first min(need, r) to the first, the rest per thread | min(threads, CPUs) |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -48,6 +48,9 @@ const NOISE: f64 = 0.015;
 const PER_OCTAVE: i32 = 32;
 /// A weight nearer to 1 than so many steps (a quarter more) is none.
 const SMALLEST_WEIGHT: i32 = 10;
+/// A weight of which one measurement says no more than this, or its inverse, is none: drawn anew, phases tell how far they differ among
+/// each other, not what disturbed one side in all of them.
+const SINGLE_WEIGHT: f64 = 1.5;
 /// A reservation smaller than this part of an instance's CPUs is none.
 const SMALLEST_RESERVE: f64 = 0.15;
 /// Two policies whose criteria differ by less cannot be told apart (Kass and Raftery 1995).
@@ -390,6 +393,13 @@ fn doubt(both: &[Observation], ranked: &[Ranked], cap: Cap, again: &Again) -> Op
             words(second.candidate.policy)
         ));
     }
+    if is_weight && is_single(both) && again.ends().is_some_and(is_small_weight) {
+        return Some(format!(
+            "it looks like weights of {}, but one measurement cannot tell so small a difference from other work that disturbed \
+             one side all the time: measure more rounds",
+            three_digits(best.candidate.parameter)
+        ));
+    }
     (again.share() < SAME_NAME).then(|| {
         let other = again.other.map(|other| format!(", most others \"{}\"", words(other))).unwrap_or_default();
         format!(
@@ -399,6 +409,18 @@ fn doubt(both: &[Observation], ranked: &[Ranked], cap: Cap, again: &Again) -> Op
             again.share() * 100.0
         )
     })
+}
+
+/// Whether no kind of phase was there twice.
+fn is_single(both: &[Observation]) -> bool {
+    let kinds: BTreeSet<(u32, u32, u32)> =
+        both.iter().map(|phase| (phase.instances, phase.first_threads, phase.other_threads)).collect();
+    kinds.len() == both.len()
+}
+
+/// Whether a weight between these ends may be nearer to 1 than one measurement can tell.
+fn is_small_weight((low, high): (f64, f64)) -> bool {
+    low < SINGLE_WEIGHT && high > 1.0 / SINGLE_WEIGHT
 }
 
 /// A policy in words.

@@ -352,7 +352,10 @@ impl Files {
 
     pub(crate) fn file_system(&mut self, id: u64) -> Result<Body> {
         let path = self.any_path(id)?;
-        let found = fstatvfs(&path)?;
+        let mut found = fstatvfs(&path)?;
+        if self.fullness.is_full() && self.is_writable(id)? {
+            (found.f_bfree, found.f_bavail) = (0, 0);
+        }
         let mut body = Body::default();
         for count in [found.f_blocks, found.f_bfree, found.f_bavail, found.f_files, found.f_ffree] {
             body.long(count);

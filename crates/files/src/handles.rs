@@ -197,6 +197,9 @@ impl Files {
         let appends = flags.contains(OFlags::APPEND) && how & FROM_CACHE == 0;
         let before = fstat(&file)?;
         let was = Stamp::of(&before);
+        if self.fullness.is_full() && takes_room(&before, offset, size) {
+            return Err(Errno::NOSPC);
+        }
         if how & KILL_SET_ID != 0 {
             let known = self.look_at(&file)?;
             let now = known.notion.without_set_id(known.host.st_mode);
@@ -349,4 +352,11 @@ fn is_older((seconds, nanoseconds): (i64, u64), age: i128) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
     now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)) > age
+}
+
+/// Whether what is written there needs room that the file does not have yet: behind its end, or where it has holes.
+fn takes_room(file: &Stat, offset: u64, size: u32) -> bool {
+    let ends = offset.saturating_add(u64::from(size));
+    let has_holes = file.st_blocks.cast_unsigned().saturating_mul(512) < file.st_size.cast_unsigned();
+    size > 0 && (has_holes || ends > file.st_size.cast_unsigned())
 }

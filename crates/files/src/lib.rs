@@ -9,6 +9,7 @@
 //!                                                        │ locks     the host's own
 //!                                                        │ waits     who waits for one, and takes that back
 //!                                                        │ claims    files that are memory: one kernel at a time
+//!                                                        │ fullness  a disk that is to seem full
 //!                                                        └ coherence what a lock means to the guest's cache
 //! ```
 //! One process serves one guest: it ends with it. The trees lie in one folder as `0`, `1`, …; who may reach what on the host is
@@ -19,6 +20,7 @@ mod attributes;
 mod claims;
 mod coherence;
 mod directories;
+mod fullness;
 mod handles;
 mod locks;
 mod message;
@@ -32,6 +34,7 @@ mod vhost;
 pub mod waits;
 mod xattrs;
 
+pub use fullness::Fullness;
 pub use notion::keep;
 pub use server::{Answer, Files, Job, Tree};
 pub use vhost::serve;

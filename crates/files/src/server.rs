@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use rustix::io::Errno;
 
 use crate::directories::Listing;
+use crate::fullness::Fullness;
 use crate::handles::Handle;
 use crate::locks::Locks;
 use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answer, opcode};
@@ -112,6 +113,8 @@ pub struct Files {
     pub(crate) retries: Retries,
     /// Whether the times of files on a device tell that somebody writes to them through a mapping.
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
+    /// Whether what takes room is refused.
+    pub(crate) fullness: Fullness,
     /// That of whoever asks now.
     pub(crate) retry: Option<Retry>,
 }
@@ -132,8 +135,15 @@ impl Files {
             own: Asker { user, group },
             retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
+            fullness: Fullness::default(),
             retry: None,
         }
+    }
+
+    /// The disk is full when this says so.
+    #[must_use]
+    pub fn full_when(self, fullness: Fullness) -> Self {
+        Self { fullness, ..self }
     }
 
     /// Does what a request asks; the answer may have so many bytes.
@@ -162,6 +172,9 @@ impl Files {
 
     fn serve(&mut self, header: &Header, fields: Fields<'_>, room: usize) -> Result<Outcome> {
         let (node, asker) = (header.node, Asker { user: header.user, group: header.group });
+        if self.fullness.refuses(header.opcode) && self.is_writable(node)? {
+            return Err(Errno::NOSPC);
+        }
         match header.opcode {
             opcode::INIT => init(fields).map(Outcome::from),
             opcode::DESTROY => {

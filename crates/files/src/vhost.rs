@@ -24,6 +24,7 @@ use vm_memory::{GuestAddressSpace, GuestMemoryAtomic, GuestMemoryLoadGuard, Gues
 use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
+use crate::fullness::Fullness;
 use crate::message::{HEADER_BYTES, MOST_DATA};
 use crate::server::{Answer, Files, Job, Tree};
 
@@ -197,17 +198,22 @@ fn give_back(ring: &VringMutex, chain: &Chain, answer: &[u8]) -> io::Result<()> 
     Ok(())
 }
 
-/// Serves the trees of `folder` to the QEMU that dials `listener`, until it hangs up.
+/// Serves the trees of `folder` to the QEMU that dials `listener`, until it hangs up; they are full when `fullness` says so.
 ///
 /// # Errors
 /// A thread cannot be started, or what comes over the socket is not understood.
-pub fn serve(listener: UnixListener, folder: OwnedFd, trees: Vec<Tree>) -> io::Result<()> {
+pub fn serve(
+    listener: UnixListener,
+    folder: OwnedFd,
+    trees: Vec<Tree>,
+    fullness: Fullness,
+) -> io::Result<()> {
     // The guest's kernel takes away what its programs' own masks say; the caller's is none of theirs.
     rustix::process::umask(Mode::empty());
     let (late, jobs) = channel();
     work(jobs)?;
     let device = Device {
-        files: Files::new(folder, trees),
+        files: Files::new(folder, trees).full_when(fullness),
         memory: None,
         has_event_index: false,
         late,

@@ -7,8 +7,9 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::Duration;
 
-use files::Answer;
+use files::{Answer, Fullness};
 use kernel::*;
 
 #[test]
@@ -439,4 +440,31 @@ fn rubbish_is_refused() {
             }
         }
     }
+}
+
+#[test]
+fn a_full_disk_refuses_what_takes_room_and_has_room_again() {
+    const NO_ROOM: i32 = 28;
+    let mut guest = Guest::new();
+    let fullness = Fullness::default();
+    guest.full_when(fullness.clone());
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "old", 2, 0o644).unwrap();
+    guest.write(node, handle, 0, &[1; 8192], 0).unwrap();
+    let free = |guest: &mut Guest| long(&guest.ask(STATFS, tree, &[]).unwrap(), 16);
+    assert!(free(&mut guest) > 0);
+
+    fullness.begin(Duration::from_secs(600));
+    assert_eq!(free(&mut guest), 0);
+    assert_eq!(guest.create(tree, "new", 2, 0o644), Err(NO_ROOM));
+    assert_eq!(guest.ask(MKDIR, tree, &named(words(&[0o755, 0]), "folder")), Err(NO_ROOM));
+    assert_eq!(guest.write(node, handle, 8000, &[2; 8192], 0), Err(NO_ROOM), "behind its end");
+    guest.write(node, handle, 4096, &[2; 4096], 0).unwrap();
+    let read = guest.read(node, handle);
+    assert_eq!((read.first(), read.get(4096)), (Some(&1), Some(&2)));
+
+    fullness.begin(Duration::ZERO);
+    guest.write(node, handle, 8000, &[2; 8192], 0).unwrap();
+    guest.create(tree, "new", 2, 0o644).unwrap();
+    assert!(free(&mut guest) > 0);
 }

@@ -21,7 +21,7 @@ use super::ending::{Ending, OrStop, Verdict as Ends};
 use super::measure::{Shown, fresh_seed, now, platform_context};
 use super::{file, interrupt, json, output};
 use args::VerifyArgs;
-use model::partition::set::MAX_SET_BYTES;
+use model::partition::set::{MAX_SET_BYTES, PartitionEntry};
 use model::requirement::{InjectedFailure, OneOrMore, RequiredLoad, RequirementFile, Requirements};
 use model::verification::{
     Acceptance, Basis, Change, RequirementVerdict, TestSpec, VERIFICATION_VERSION, Verification,
@@ -252,6 +252,16 @@ fn names_are_there(all: &Requirements, looked: &LookedAt) -> anyhow::Result<()> 
                 let known: Vec<&str> = set.partitions.keys().map(String::as_str).collect();
                 let hint = hint(name, &known);
                 bail!("requirement.{id}: set {} has no partition \"{name}\"{hint}", set.name);
+            }
+        }
+        for failure in failures {
+            let InjectedFailure::Disk(name) = failure else { continue };
+            let writes = |one: &PartitionEntry| !one.rw.is_empty() || !one.volumes.is_empty();
+            if !set.partitions.get(name).is_some_and(writes) {
+                bail!(
+                    "requirement.{id}: partition {name} writes to no folder of this host (rw, volumes): it has no disk that could \
+                     be full"
+                );
             }
         }
         let failing = failures.iter().filter_map(InjectedFailure::network);

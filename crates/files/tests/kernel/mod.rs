@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread::{JoinHandle, spawn};
 
-use files::{Answer, Files, Tree};
+use files::{Answer, Files, Fullness, Tree};
 
 pub const LOOKUP: u32 = 1;
 pub const GETATTR: u32 = 3;
@@ -112,6 +112,12 @@ impl Guest {
         let mut guest = Self { files: Files::new(top, trees), user, group, thread: 1, folder };
         guest.ask(INIT, 0, &words(&[7, 36, 131_072, u32::MAX])).unwrap();
         guest
+    }
+
+    pub fn full_when(&mut self, fullness: Fullness) {
+        let nothing = OwnedFd::from(File::open("/").unwrap());
+        let files = std::mem::replace(&mut self.files, Files::new(nothing, Vec::new()));
+        self.files = files.full_when(fullness);
     }
 
     pub fn path(&self, path: &str) -> PathBuf {

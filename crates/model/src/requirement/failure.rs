@@ -24,6 +24,10 @@ pub enum InjectedFailure {
     Switch(String, u32),
     /// `link.NETWORK.LINK`: the switch of a link stands still for a while, and carries nothing.
     Link(String, u32),
+    /// `disk.NAME`: all that a partition may write to on the host is full for a while.
+    Disk(String),
+    /// `clock.NAME`: the clock service in a partition stands still for a while; `clock`: that of the host.
+    Clock(Option<String>),
     /// `host`: all partitions and switches of the set at once.
     Host,
 }
@@ -32,9 +36,15 @@ impl InjectedFailure {
     /// The partition that is hit, where it is one.
     pub fn partition(&self) -> Option<&str> {
         match self {
-            Self::Program(name) | Self::Qemu(name) | Self::Partition(name) => Some(name),
+            Self::Program(name) | Self::Qemu(name) | Self::Partition(name) | Self::Disk(name) => Some(name),
+            Self::Clock(name) => name.as_deref(),
             Self::Switch(..) | Self::Link(..) | Self::Host => None,
         }
+    }
+
+    /// Whether it lasts as long as it is held, and is noticed late, if at all.
+    pub const fn stays(&self) -> bool {
+        matches!(self, Self::Disk(_) | Self::Clock(_))
     }
 
     /// The network that is hit, where it is one.
@@ -54,11 +64,14 @@ impl FromStr for InjectedFailure {
         let wanted = || {
             Reason::from(format!(
                 "\"{shown}\" is no part that can fail: wanted program.NAME, qemu.NAME, partition.NAME, \
-                 switch.NETWORK.LINK, link.NETWORK.LINK, or host"
+                 switch.NETWORK.LINK, link.NETWORK.LINK, disk.NAME, clock.NAME, clock, or host"
             ))
         };
         if text == "host" {
             return Ok(Self::Host);
+        }
+        if text == "clock" {
+            return Ok(Self::Clock(None));
         }
         let (kind, rest) = text.split_once('.').ok_or_else(wanted)?;
         let linked = || {
@@ -70,6 +83,8 @@ impl FromStr for InjectedFailure {
         };
         let named = || if is_name(rest) { Ok(rest.to_owned()) } else { Err(wanted()) };
         match kind {
+            "disk" => named().map(Self::Disk),
+            "clock" => named().map(|name| Self::Clock(Some(name))),
             "program" => named().map(Self::Program),
             "qemu" => named().map(Self::Qemu),
             "partition" => named().map(Self::Partition),
@@ -88,6 +103,9 @@ impl fmt::Display for InjectedFailure {
             Self::Partition(name) => f.pad(&format!("partition.{name}")),
             Self::Switch(network, link) => f.pad(&format!("switch.{network}.{link}")),
             Self::Link(network, link) => f.pad(&format!("link.{network}.{link}")),
+            Self::Disk(name) => f.pad(&format!("disk.{name}")),
+            Self::Clock(Some(name)) => f.pad(&format!("clock.{name}")),
+            Self::Clock(None) => f.pad("clock"),
             Self::Host => f.pad("host"),
         }
     }
@@ -116,8 +134,8 @@ impl schemars::JsonSchema for InjectedFailure {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": "^(host|(program|qemu|partition)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+)$",
-            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, host."
+            "pattern": "^(host|clock|(program|qemu|partition|disk|clock)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+)$",
+            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, disk.NAME, clock.NAME, clock, host."
         })
     }
 }

@@ -208,6 +208,31 @@ fn every_metric_of_every_probe_can_be_named_and_has_its_unit() {
     }
 }
 
+#[test]
+fn parts_that_fail_come_back_as_written_and_others_are_refused() {
+    let disk = InjectedFailure::Disk("db".to_owned());
+    let clock = InjectedFailure::Clock(Some("db".to_owned()));
+    let written = [("disk.db", disk), ("clock.db", clock), ("clock", InjectedFailure::Clock(None))];
+    for (text, failure) in written {
+        assert_eq!(text.parse(), Ok(failure.clone()));
+        assert_eq!(failure.to_string(), text);
+        assert!(failure.stays());
+    }
+    for text in [
+        "disk.db",
+        "disk.db:",
+        "disk.db:var",
+        "disk.:/var",
+        "disk./var",
+        "clock.",
+        "clock.a b",
+        "disk.db:/a\0b",
+    ] {
+        let why = text.parse::<InjectedFailure>().expect_err(text).to_string();
+        assert!(why.contains("disk.NAME"), "{why}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text in "\\PC{0,200}", unit in "[a-zA-Z%/µ ]{0,6}", number in any::<f64>()) {

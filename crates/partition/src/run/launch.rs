@@ -80,7 +80,7 @@ fn launch(
         .transpose()
         .map_err(|error| Failed::own(format!("sessions beside the program: {error}")))?;
     if !is_placed {
-        tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
+        tell(created.event(engine.as_str()));
     }
     let streams = match spec.content {
         Content::Program(_) => Some(streams),

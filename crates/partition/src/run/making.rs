@@ -116,6 +116,11 @@ impl Making<'_> {
 }
 
 impl Created {
+    /// That it is there.
+    pub(super) fn event(&self, engine: &'static str) -> Event {
+        Event::Created { pid: self.machine.pid(), files: self.machine.files_pid(), engine }
+    }
+
     /// Places the paused machine and checks what it was given.
     pub fn place(&mut self, spec: &PartitionSpec, tell: &mut dyn FnMut(Event)) -> Result<(), Failed> {
         let (pid, files) = (self.machine.pid(), self.machine.files_pid());

@@ -106,6 +106,8 @@ pub enum Event {
     Created {
         /// Its process.
         pid: u32,
+        /// The one that serves its file trees, where there are any.
+        files: Option<u32>,
         /// `kvm` or `tcg`.
         engine: &'static str,
     },

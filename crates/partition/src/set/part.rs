@@ -210,6 +210,7 @@ mod tests {
             since_unix_ns: Nanos::default(),
             supervisor: supervisor.clone(),
             process: None,
+            files: None,
             engine: None,
             given: None,
             booted,

@@ -207,6 +207,7 @@ mod tests {
             since_unix_ns: Nanos::default(),
             supervisor: supervisor.clone(),
             process: None,
+            files: None,
             engine: None,
             given: None,
             booted: false,

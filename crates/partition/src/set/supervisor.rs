@@ -105,6 +105,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), Reason>
         since_unix_ns: now(),
         supervisor: own,
         process: None,
+        files: None,
         engine: None,
         given: None,
         booted: false,
@@ -385,8 +386,9 @@ impl Supervisor<'_> {
             | Event::Booted { .. }
             | Event::Passed { .. }
             | Event::Unwritable { .. } => {}
-            Event::Created { pid, engine } => self.note(|state| {
+            Event::Created { pid, files, engine } => self.note(|state| {
                 state.process = process::named(pid);
+                state.files = files.and_then(process::named);
                 state.engine = Some(engine.to_owned());
             }),
             Event::Delivers => self.delivers.store(true, Ordering::SeqCst),

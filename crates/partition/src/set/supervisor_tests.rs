@@ -67,7 +67,7 @@ fn the_policy_says_what_is_started_again() {
         let dir = folder(restart, 1);
         let runs = AtomicU32::new(0);
         let run: &Runner<'_> = &|_, _, _, _, tell| {
-            tell(Event::Created { pid: std::process::id(), engine: "tcg" });
+            tell(Event::Created { pid: std::process::id(), files: None, engine: "tcg" });
             tell(Event::Started);
             ends[runs.fetch_add(1, Ordering::SeqCst) as usize].clone()
         };

@@ -16,10 +16,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use files::Tree;
+use files::{Fullness, Tree};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::signal::{SigSet, Signal as Sent};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
@@ -40,6 +42,11 @@ const PROGRAM: &str = "/bulkhead";
 const QEMUS_END: u16 = 5000;
 /// Most memory of its own, in bytes: what is known of the files that a guest knows, and answers. The guest's is not counted.
 const MOST_MEMORY: u64 = 1 << 30;
+/// Tells the process that its disk is to be full for [`FULL_FOR`] from now on: who makes it fail says so again and again, and when nobody
+/// does, there is room again.
+pub const FULL_SIGNAL: Sent = Sent::SIGUSR1;
+/// How long that is.
+pub const FULL_FOR: Duration = Duration::from_secs(2);
 /// A tree that may be written to, and one that may not.
 const TREE_LETTERS: [char; 2] = ['w', 'r'];
 
@@ -154,5 +161,20 @@ pub fn serve(words: &[OsString]) -> Result<(), Reason> {
     let folder = File::open(TREES).map_err(|error| format!("files: {TREES}: {error}"))?;
     let listener = io::stdin().as_fd().try_clone_to_owned().map(UnixListener::from);
     let listener = listener.map_err(|error| format!("files: no socket on stdin: {error}"))?;
-    files::serve(listener, folder.into(), trees).map_err(|error| format!("files: {error}").into())
+    let fullness = Fullness::default();
+    become_full_when_told(fullness.clone()).map_err(|error| format!("files: {error}"))?;
+    files::serve(listener, folder.into(), trees, fullness).map_err(|error| format!("files: {error}").into())
+}
+
+/// Waits for the signal on a thread of its own: all others, those to come as well, are not interrupted by it.
+fn become_full_when_told(fullness: Fullness) -> io::Result<()> {
+    let mut told = SigSet::empty();
+    told.add(FULL_SIGNAL);
+    told.thread_block()?;
+    let wait = move || {
+        while told.wait().is_ok() {
+            fullness.begin(FULL_FOR);
+        }
+    };
+    std::thread::Builder::new().name("fullness".to_owned()).spawn(wait).map(drop)
 }

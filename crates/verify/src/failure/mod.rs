@@ -6,11 +6,16 @@
 //!                                            └► all parts run as before? started if nobody does ─┴► Outage
 //! ```
 //! A stopped switch is let go when the outage has ended; where we are killed before, its supervisor gives it up after some seconds and
-//! starts another one. So nothing stays broken, whatever becomes of us.
+//! starts another one. A full disk and a clock service that stands still are what a process holds that ends with us. So nothing stays
+//! broken, whatever becomes of us.
 
+mod armed;
+mod clock;
+mod disk;
+mod doing;
 mod parts;
-mod program;
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,8 +25,7 @@ use partition::set::root::state_root;
 use platforms::Cancel;
 use units::{Nanos, Reason};
 
-pub use parts::KILL_VERB;
-pub use program::kill_program;
+pub use doing::{FAIL_VERB, fail_here};
 
 use crate::client::{self, Answering, Asking};
 use parts::Parts;
@@ -34,6 +38,8 @@ const STEADY: usize = 20;
 const STEADY_WITHIN: Duration = Duration::from_secs(60);
 /// How long all parts may take to run again once the outage is over.
 const RESTORED_WITHIN: Duration = Duration::from_secs(120);
+/// How long a disk stays full and a clock service stands still at least: both are noticed late, if at all.
+const STAYS: Duration = Duration::from_secs(5);
 /// What nobody starts again is started by us after this time: whoever else does has begun by then.
 const NOBODY_DOES: Duration = Duration::from_secs(2);
 
@@ -59,15 +65,20 @@ pub fn make(
             format!("set \"{set}\" does not run as a whole before: {}", parts.missing().join(", ")).into()
         );
     }
+    parts.arm(failure, exe)?;
     let asking = Asking::start(client)?;
     steady(&asking, client, cancel)?;
-    let failed_at = Instant::now();
-    parts.fail(failure, exe)?;
-    let outcome = wait(&mut parts, &asking, failed_at, limit, cancel, exe);
+    let failed = parts.fail(failure);
+    let least = if failure.iter().any(InjectedFailure::stays) { STAYS } else { Duration::ZERO };
+    let outcome = failed.and_then(|failed_at| {
+        wait(&mut parts, &asking, failed_at, least..limit.max(least), cancel, exe)
+            .map(|restored| (failed_at, restored))
+    });
     // Whatever came of it.
     let undone = parts.undo(failure, exe, RESTORED_WITHIN, cancel);
+    let (failed_at, restored) = outcome?;
     let mut outage = asking.finish(failed_at);
-    let (restored, undone) = (outcome?, undone?);
+    let undone = undone?;
     outage.restored_ns = restored.map(|at| Nanos::from_duration(at.saturating_duration_since(failed_at)));
     if outage.restored_ns.is_none() {
         outage.restored_ns = Some(Nanos::from_duration(failed_at.elapsed()));
@@ -96,12 +107,12 @@ fn wait(
     parts: &mut Parts,
     asking: &Asking,
     failed_at: Instant,
-    limit: Duration,
+    lasts: Range<Duration>,
     cancel: &Cancel,
     exe: &Path,
 ) -> Result<Option<Instant>, Reason> {
     let (mut restored, mut was_seen) = (None, false);
-    while failed_at.elapsed() < limit {
+    while failed_at.elapsed() < lasts.end {
         if cancel.is_cancelled() {
             return Err("interrupted".into());
         }
@@ -122,7 +133,7 @@ fn wait(
             Answering::NothingMissing => failed_at.elapsed() >= asking.patience(),
             Answering::Missing => false,
         };
-        if is_over && (runs || restored.is_some()) {
+        if is_over && failed_at.elapsed() >= lasts.start && (runs || restored.is_some()) {
             return Ok(restored);
         }
         std::thread::sleep(LOOK);

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use model::partition::set::{Phase, ProcessName};
@@ -13,15 +12,13 @@ use partition::set::one::{Request, one};
 use partition::set::supervisor::{self, GOOD_RUN};
 use partition::set::{folder, process, status};
 use platforms::Cancel;
-use platforms::spawn::{Bond, spawn};
 use units::Reason;
 
-/// How long the word that kills a program may take to get there.
-const TOLD_WITHIN: Duration = Duration::from_secs(20);
+use super::armed::Armed;
+use super::disk::FullDisk;
+
 /// How often it is looked how far everything is.
 const LOOK: Duration = Duration::from_millis(20);
-/// The verb with which this program, run in a partition, kills that one's own program.
-pub const KILL_VERB: &str = "kill-program";
 
 /// A set, and what of it ran at first.
 pub struct Parts {
@@ -30,6 +27,10 @@ pub struct Parts {
     /// Folders of what is kept, `p/db`, `n/control.0`, with the process that each was.
     ran: BTreeMap<String, ProcessName>,
     missing: Vec<String>,
+    /// Failures that others make, ready to happen.
+    armed: Vec<(InjectedFailure, Armed)>,
+    /// Disks that are full.
+    full: Vec<(InjectedFailure, FullDisk)>,
     /// What did not come back by itself, in words.
     done: Vec<String>,
 }
@@ -57,7 +58,15 @@ impl Parts {
                 (phase, _) => missing.push(format!("{} is {}", name_of(&kept), phase.word())),
             }
         }
-        Ok(Self { root: root.to_owned(), set: set.to_owned(), ran, missing, done: Vec::new() })
+        Ok(Self {
+            root: root.to_owned(),
+            set: set.to_owned(),
+            ran,
+            missing,
+            armed: Vec::new(),
+            full: Vec::new(),
+            done: Vec::new(),
+        })
     }
 
     /// Whether all of it ran.
@@ -98,6 +107,8 @@ impl Parts {
             InjectedFailure::Switch(network, link) | InjectedFailure::Link(network, link) => {
                 Some(format!("n/{network}.{link}"))
             }
+            // Nothing stops running.
+            InjectedFailure::Disk(_) | InjectedFailure::Clock(_) => return Vec::new(),
             InjectedFailure::Host => None,
         };
         self.ran.keys().filter(|kept| named.as_ref().is_none_or(|named| named == *kept)).collect()
@@ -139,21 +150,57 @@ impl Parts {
         began.map(drop).map_err(|error| format!("{label} cannot be started anew: {error}").into())
     }
 
-    /// Makes them fail, those at once that need no help of a guest.
+    /// Gets those ready that others make, so that they happen at once later.
+    ///
+    /// # Errors
+    /// One cannot be made.
+    pub fn arm(&mut self, failures: &[InjectedFailure], exe: &Path) -> Result<(), Reason> {
+        for failure in failures {
+            let (inside, word) = match failure {
+                InjectedFailure::Program(name) => (Some(name), "program"),
+                InjectedFailure::Clock(name) => (name.as_ref(), "clock"),
+                _ => continue,
+            };
+            let label = inside.map(|name| format!("{}/{name}", self.set));
+            self.armed.push((failure.clone(), Armed::begin(exe, label.as_deref(), word)?));
+        }
+        Ok(())
+    }
+
+    /// Makes them fail at once; when they did.
     ///
     /// # Errors
     /// There is no such part, or it cannot be sent signals.
-    pub fn fail(&self, failures: &[InjectedFailure], exe: &Path) -> Result<(), Reason> {
+    pub fn fail(&mut self, failures: &[InjectedFailure]) -> Result<Instant, Reason> {
+        let failed_at = Instant::now();
         // Who looks after them goes first: nothing is to be started again in between.
         let with_supervisor = failures.iter().filter(|one| matches!(one, InjectedFailure::Partition(_)));
         let doomed: Vec<&String> = with_supervisor.flat_map(|one| self.hit_by(one)).collect();
         let supervisors = doomed.into_iter().try_for_each(|kept| self.kill_supervisor(kept));
-        failures.iter().try_for_each(|failure| self.fail_one(failure, exe)).and(supervisors)
+        self.armed.iter_mut().try_for_each(|(_, armed)| armed.fire())?;
+        for disk in failures {
+            let InjectedFailure::Disk(name) = disk else { continue };
+            let full = self.full_disk(name)?;
+            self.full.push((disk.clone(), full));
+        }
+        // That a program was killed may be the end of the partition, and of who killed it.
+        let mut to_come = self.armed.iter_mut().filter(|(of, _)| matches!(of, InjectedFailure::Clock(_)));
+        to_come.try_for_each(|(_, armed)| armed.happened())?;
+        failures.iter().try_for_each(|failure| self.fail_one(failure)).and(supervisors)?;
+        Ok(failed_at)
     }
 
-    fn fail_one(&self, failure: &InjectedFailure, exe: &Path) -> Result<(), Reason> {
+    fn full_disk(&self, name: &str) -> Result<FullDisk, Reason> {
+        let folder = self.folder(&format!("p/{name}"));
+        let server = folder::read_state(&folder).and_then(|state| state.files).ok_or_else(|| {
+            format!("{name} has no files of the host over virtio-fs: there is no disk that could be full")
+        })?;
+        FullDisk::begin(server, &folder)
+    }
+
+    fn fail_one(&self, failure: &InjectedFailure) -> Result<(), Reason> {
         match failure {
-            InjectedFailure::Program(name) => self.kill_program(name, exe),
+            InjectedFailure::Program(_) | InjectedFailure::Disk(_) | InjectedFailure::Clock(_) => Ok(()),
             InjectedFailure::Qemu(name) | InjectedFailure::Partition(name) => self.kill(&format!("p/{name}")),
             InjectedFailure::Switch(network, link) => self.kill(&format!("n/{network}.{link}")),
             InjectedFailure::Link(network, link) => {
@@ -180,34 +227,6 @@ impl Parts {
         let folder = self.folder(kept);
         let supervisor = folder::read_supervisor(&folder);
         supervisor.map_or(Ok(()), |supervisor| process::signal(&supervisor, &folder, Signal::SIGKILL))
-    }
-
-    /// Only the guest's kernel can kill a program of the guest: this program is there already, as its PID 1.
-    fn kill_program(&self, name: &str, exe: &Path) -> Result<(), Reason> {
-        let label = format!("{}/{name}", self.set);
-        let mut command = Command::new(exe);
-        command.args(["exec", "--in", &label, "--user", "root", "--workdir", "/", "--"]);
-        command.args(["/proc/1/exe", "agent", KILL_VERB]);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let told = |error: std::io::Error| format!("{label}: its program cannot be killed: {error}");
-        let mut child = spawn(command, Bond::DiesWithUs, None).map_err(told)?;
-        let until = Instant::now() + TOLD_WITHIN;
-        loop {
-            if child.try_wait().map_err(told)?.is_some() {
-                // That it killed what it was in may have been its own end, too.
-                return Ok(());
-            }
-            if Instant::now() >= until {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(format!(
-                    "{label}: its program was not killed within {} s",
-                    TOLD_WITHIN.as_secs()
-                )
-                .into());
-            }
-            std::thread::sleep(LOOK);
-        }
     }
 
     /// Starts partitions that have ended for good: what has a policy is not, and is left to who looks after it.
@@ -251,6 +270,19 @@ impl Parts {
         within: Duration,
         cancel: &Cancel,
     ) -> Result<String, Reason> {
+        for (failure, armed) in self.armed.drain(..) {
+            match armed.end() {
+                Err(late) => self.done.push(late.to_string()),
+                Ok(()) if matches!(failure, InjectedFailure::Clock(_)) => {
+                    self.done.push(format!("{failure} was let go"));
+                }
+                Ok(()) => {}
+            }
+        }
+        for (failure, full) in self.full.drain(..) {
+            drop(full);
+            self.done.push(format!("{failure} has room again"));
+        }
         for failure in failures {
             let InjectedFailure::Link(network, link) = failure else { continue };
             // Where its supervisor has given it up, there is no such process any more.

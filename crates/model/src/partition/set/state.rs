@@ -166,6 +166,9 @@ pub struct KeptState {
     pub supervisor: ProcessName,
     /// QEMU, or the switch.
     pub process: Option<ProcessName>,
+    /// What serves a partition's file trees, where something does.
+    #[serde(default)]
+    pub files: Option<ProcessName>,
     /// `kvm` or `tcg`.
     pub engine: Option<String>,
     /// What it was really given.

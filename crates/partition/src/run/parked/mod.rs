@@ -145,7 +145,7 @@ impl<'a> Way<'a> {
         // QEMU reads in it what its devices have to do.
         filling.join().map_err(|_| "filling in a guest's memory panicked".to_owned())??;
         let mut created = created.map_err(|failed| failed.reason)?;
-        tell(Event::Created { pid: created.machine.pid(), engine: self.making.engine.as_str() });
+        tell(created.event(self.making.engine.as_str()));
         migration::restore(created.machine.control(), number)?;
         created.place(self.making.spec, tell).map_err(|failed| failed.reason)?;
         self.tell_what_it_is(&mut created, config)?;
@@ -177,7 +177,7 @@ impl<'a> Way<'a> {
         let parks = GuestConfig { parks: true, ..GuestConfig::default() };
         let initramfs = payload::build_with(&tools.program, &tools.modules, parks, None).map_err(failed)?;
         let mut created = self.making.create(made, &initramfs).map_err(Not::Booted)?;
-        tell(Event::Created { pid: created.machine.pid(), engine: engine.as_str() });
+        tell(created.event(engine.as_str()));
         let deadline = Instant::now() + boot;
         created.deadline = Some(deadline);
         let up = created.place(spec, tell).and_then(|()| created.let_go());

@@ -1,0 +1,290 @@
+//! Failures that are made in a set that is up with real guests: each is seen from outside, and nothing stays broken.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::set_fixture;
+
+use bulkhead::model::partition::set::Phase;
+use bulkhead::model::verification::{Observed, Outage, RequirementVerdict, Verification, VerifyLine};
+use set_fixture::{Bench, PATIENCE, guests_are_there, verdicts};
+
+/// Echoes lines; with a name, what that one over the network echoes.
+const ECHO: &str = "
+import socket, socketserver, sys
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        if len(sys.argv) == 1:
+            for line in self.rfile:
+                self.wfile.write(line)
+            return
+        beyond = socket.create_connection((sys.argv[1], 9000), 5)
+        beyond.settimeout(5)
+        answers = beyond.makefile('rb')
+        for line in self.rfile:
+            beyond.sendall(line)
+            self.wfile.write(answers.readline())
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+Server(('', 9000), Handler).serve_forever()
+";
+
+const RELAY: &str = r#"
+[network.control]
+links = 2
+
+[partition.db]
+program = ["/usr/bin/python3", "FOLDER/echo.py"]
+ro = ["FOLDER"]
+networks = ["control"]
+restart = "on-failure"
+ready = { tcp = 9000 }
+
+[partition.web]
+program = ["/usr/bin/python3", "FOLDER/echo.py", "db"]
+ro = ["FOLDER"]
+networks = ["control"]
+after = ["db"]
+ports = ["PORT:9000"]
+ready = { tcp = 9000 }
+
+[requirement.Q]
+text = "A dead database is back within two minutes."
+metric = "outage.duration_ns"
+at_most = "2 min"
+failure = "qemu.db"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.P]
+text = "So is a program that died, which nobody but us starts again."
+metric = "outage.restoration_ns"
+at_most = "2 min"
+failure = "program.web"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.S]
+text = "Nothing comes twice when a switch dies."
+metric = "outage.doubled"
+exactly = 0
+failure = "switch.control.0"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.L]
+text = "A link that stands still is left for the other one."
+metric = "outage.duration_ns"
+at_most = "1 min"
+failure = "link.control.1"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.W]
+text = "Half of all who ask are answered within two seconds."
+metric = "response.p50_ns"
+at_most = "2 s"
+load = "as-is"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.N]
+text = "Both links are there."
+network = "control"
+metric = "network.links_up"
+exactly = 2
+"#;
+
+/// What of the outages was seen: test, requirement's failure in words, what was undone.
+fn outages(folder: &str) -> Vec<(String, Outage)> {
+    let journal = fs::read_to_string(format!("{folder}/journal.jsonl")).expect("it is written");
+    let lines = journal.lines().map(|line| serde_json::from_str::<VerifyLine>(line).expect("a line"));
+    let rounds = lines.filter_map(|line| match line {
+        VerifyLine::Round(round) => Some(round),
+        VerifyLine::Header(_) => None,
+    });
+    rounds
+        .filter_map(|round| match round.seen {
+            Observed::Outage(outage) => Some((round.test, outage)),
+            Observed::Failed { reason } => panic!("{}: {reason}", round.test),
+            _ => None,
+        })
+        .collect()
+}
+
+#[test]
+fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let script = bench.file("echo.py", ECHO);
+    let folder = script.parent().and_then(Path::to_str).expect("plain");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
+    let text = RELAY.replace("FOLDER", folder).replace("PORT", &free.to_string());
+    let file = bench.file("plant.toml", &text);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    let said = bench.call(&["up", file]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+
+    let said = bench.call(&["verify", file, "--out", out]);
+    assert_eq!(said.code, Some(4), "nothing is broken unless that is asked for: {said:?}");
+    assert_eq!(verdicts(out)["Q"], RequirementVerdict::NotRun);
+    assert_eq!(verdicts(out)["W"], RequirementVerdict::Pass, "{said:?}");
+    assert!(outages(out).is_empty());
+
+    let said = bench.call(&["verify", file, "--out", out, "--failures"]);
+    let all = outages(out);
+    for (id, verdict) in verdicts(out) {
+        assert_eq!(verdict, RequirementVerdict::Pass, "{id}: {said:?}, {all:?}");
+    }
+    assert_eq!((said.code, all.len()), (Some(0), 12), "three of each: {said:?}");
+    let of = |id: &str| -> Vec<&Outage> {
+        let text = fs::read(format!("{out}/verify.json")).expect("it is written");
+        let verification: Verification = serde_json::from_slice(&text).expect("a verification");
+        let decides = verification.requirements.into_iter().find(|one| one.id == id).and_then(|one| one.test);
+        all.iter().filter(|(name, _)| Some(name) == decides.as_ref()).map(|(_, outage)| outage).collect()
+    };
+    for id in ["Q", "P"] {
+        assert!(
+            of(id).iter().all(|outage| outage.first_missing_ns.is_some() && outage.lost > 0),
+            "{id}: {all:?}"
+        );
+    }
+    assert!(of("P").iter().all(|outage| outage.undone.contains("web was started again by us")), "{all:?}");
+    assert!(of("Q").iter().all(|outage| outage.undone.contains("by itself")), "{all:?}");
+    assert!(of("L").iter().all(|outage| outage.undone.contains("control.1 was let go")), "{all:?}");
+
+    let set = bench.ps().expect("it is up");
+    assert!(set.partitions.iter().all(|one| one.phase == Phase::Running), "{set:?}");
+    assert!(set.switches.iter().all(|one| one.phase == Phase::Running && one.pid.is_some()), "{set:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Echoes lines that it has stored before; what it has no room for is not lost, it goes to its errors.
+const STORE: &str = "
+import socketserver, sys
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            try:
+                with open('FOLDER/data/stored', 'ab', 0) as stored:
+                    stored.write(line)
+            except OSError as error:
+                print('kept in memory:', error, file=sys.stderr, flush=True)
+            self.wfile.write(line)
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+Server(('', 9000), Handler).serve_forever()
+";
+
+const STORING: &str = r#"
+[partition.store]
+program = ["/usr/bin/python3", "FOLDER/store.py"]
+ro = ["FOLDER"]
+rw = ["FOLDER/data"]
+ports = ["PORT:9000"]
+ready = { tcp = 9000 }
+
+[partition.clock]
+program = ["FOLDER/chronyd", "1000"]
+ro = ["FOLDER"]
+
+[requirement.D]
+text = "A full disk is survived."
+metric = "outage.duration_ns"
+at_most = "1 s"
+failure = "disk.store"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.C]
+text = "So is a clock service that stands still."
+metric = "outage.lost"
+exactly = 0
+failure = "clock.clock"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.N]
+text = "No clock service runs there."
+metric = "outage.lost"
+exactly = 0
+failure = "clock.store"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+"#;
+
+#[test]
+fn a_full_disk_is_felt_and_has_room_again_and_a_clock_service_goes_on() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let script = bench.file("store.py", STORE);
+    let folder = script.parent().and_then(Path::to_str).expect("plain");
+    fs::write(&script, STORE.replace("FOLDER", folder)).expect("written");
+    fs::create_dir(format!("{folder}/data")).expect("a folder");
+    fs::copy("/bin/sleep", format!("{folder}/chronyd"))
+        .expect("a program that is called like a clock service");
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
+    let text = STORING.replace("FOLDER", folder).replace("PORT", &free.to_string());
+    let file = bench.file("plant.toml", &text);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    let said = bench.call(&["up", file]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = bench.call(&["verify", file, "--out", out, "--failures"]);
+    let all = verdicts(out);
+    assert_eq!((all["D"], all["C"]), (RequirementVerdict::Pass, RequirementVerdict::Pass), "{said:?}");
+    assert_eq!(all["N"], RequirementVerdict::Undecided, "{said:?}");
+    let journal = fs::read_to_string(format!("{out}/journal.jsonl")).expect("it is written");
+    for told in ["no clock service runs", "disk.store has room again", "clock.clock was let go"] {
+        assert!(journal.contains(told), "{told}: {journal}");
+    }
+    let logs = bench.call(&["logs", "store"]);
+    assert!(format!("{logs:?}").contains("No space left on device"), "it felt it: {logs:?}");
+    let before = fs::metadata(format!("{folder}/data/stored")).expect("it has stored").len();
+    let said = bench.call(&["verify", file, "--out", out, "--failures", "--only", "C"]);
+    assert_eq!(verdicts(out)["C"], RequirementVerdict::Pass, "{said:?}");
+    let after = fs::metadata(format!("{folder}/data/stored")).expect("it is there").len();
+    assert!(after > before, "there is room again");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+/// A program that is called like a clock service, and how the kernel says it is: `S`, and `t` when it is held.
+#[test]
+fn a_clock_service_of_the_host_goes_on_when_who_held_it_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("phc2sys");
+    fs::copy("/bin/sleep", &program).expect("copied");
+    let mut clock = Command::new(&program).arg("1000").spawn().expect("it starts");
+    let state = |wanted: char| {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let status = fs::read_to_string(format!("/proc/{}/status", clock.id())).expect("it runs");
+            if status.lines().any(|line| line.starts_with("State:") && line.contains(wanted)) {
+                return;
+            }
+            assert!(Instant::now() < until, "wanted {wanted}: {status}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let mut holder = Command::new(env!("CARGO_BIN_EXE_bulkhead"))
+        .args(["agent", "fail", "clock"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(holder.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    state('S');
+    holder.stdin.as_mut().expect("piped").write_all(b"now\n").expect("it hears");
+    assert_eq!(lines.next().expect("a line").expect("text"), "failed");
+    state('t');
+    holder.kill().expect("it is ours");
+    holder.wait().expect("ended");
+    state('S');
+    clock.kill().expect("it is ours");
+    clock.wait().expect("ended");
+}
