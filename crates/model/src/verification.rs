@@ -53,6 +53,9 @@ pub enum TestKind {
         /// Folder for the files of the probe `disk`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
+        /// Whether the partition's program stands still meanwhile.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        paused: bool,
     },
     /// A look at what kernel and supervisors say.
     Look {
@@ -88,12 +91,22 @@ pub enum TestKind {
     },
 }
 
+impl TestKind {
+    /// Whether something does not go on meanwhile as it does otherwise.
+    pub const fn disturbs(&self) -> bool {
+        matches!(self, Self::Outage { .. } | Self::Probe { paused: true, .. })
+    }
+}
+
 impl fmt::Display for TestKind {
     /// `wakeup in db, beside cpu@host`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Look { subject } => write!(f, "a look at {subject}"),
-            Self::Probe { subject, probe, load, .. } => write!(f, "{} in {subject}, {load}", probe.kind()),
+            Self::Probe { subject, probe, load, paused, .. } => {
+                let program = if *paused { ", its program paused" } else { "" };
+                write!(f, "{} in {subject}{program}, {load}", probe.kind())
+            }
             Self::Command { subject, command, inside, load } => {
                 let place = if *inside { format!(" in {subject}") } else { String::new() };
                 write!(f, "{}{place}, {load}", command.join(" "))

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::failure::Armed;
 use campaign::demand;
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind};
@@ -53,6 +54,8 @@ pub struct At<'a> {
     pub subject: &'a Subject,
     /// Folder of the partition for the files of the probe `disk`.
     pub folder: Option<&'a str>,
+    /// Whether the partition's program stands still meanwhile.
+    pub paused: bool,
 }
 
 /// How strong loads were, each with its place.
@@ -93,11 +96,14 @@ impl<'a> Agents<'a> {
             .iter()
             .partition(|load| place_of(load, seat.partition.as_ref()) == seat.partition);
         let longest = |facts: &MachineFacts| stretched(demand::deadline(probe, facts)).to_duration();
+        let paused = at.paused.then(|| self.pause(&seat)).transpose()?;
         let mut begun = self.begin_loads(&seat, &others, &longest, seed)?;
         let specs: Vec<LoadSpec> = same.iter().map(|load| load.spec()).collect();
         let reply = self.probe(&seat, probe, &specs, seed);
         let doses = self.end_loads(&mut begun);
+        let went_on = paused.map_or(Ok(()), Armed::end);
         let (reply, doses) = (reply?, doses?);
+        went_on.map_err(|reason| broken(&reason))?;
         let within = same.iter().map(ToString::to_string).zip(reply.doses);
         let outcome = match reply.report {
             Some(Ok(report)) => Observed::Measured { report: Box::new(report) },
@@ -125,6 +131,11 @@ impl<'a> Agents<'a> {
         let outcome = work();
         let doses = self.end_loads(&mut begun);
         Ok((outcome?, doses?))
+    }
+
+    fn pause(&self, seat: &Seat) -> Result<Armed, Broken> {
+        let label = format!("{}/{}", self.set, seat.partition.as_deref().unwrap_or_default());
+        Armed::pause(&self.context.exe, &label).map_err(|reason| broken(&reason))
     }
 
     fn probe(
@@ -238,16 +249,19 @@ impl<'a> Agents<'a> {
         let mut command = Command::new(&self.context.exe);
         command.args(["exec", "--in", &label, "--user", "root", "--workdir", "/", "--"]);
         command.args(["/proc/1/exe", "agent", "--link", "stdio", "--scratch", &seat.folder]);
-        let broken =
-            |reason| Broken::Failed(Failure { kind: FailureKind::Start, reason, console: Vec::new() });
         let (process, link) =
             Process::start("the agent in the partition", command, None, &self.context.ledger)
-                .map_err(|error| broken(format!("{label}: no agent could be started: {error}")))?;
+                .map_err(|error| broken(&format!("{label}: no agent could be started: {error}").into()))?;
         let carrier = Box::new(ProcessCarrier::new(process));
         let within = START_WITHIN.mul_f64(host::crowding());
         let instance = AgentInstance::attach(&label, link, carrier, started, within, self.cancel)?;
         Ok(Box::new(instance.with_patience(PATIENCE)))
     }
+}
+
+/// It could not be begun.
+fn broken(reason: &Reason) -> Broken {
+    Broken::Failed(Failure { kind: FailureKind::Start, reason: reason.to_string(), console: Vec::new() })
 }
 
 /// On a host that is busy everything takes longer.

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use model::verification::{Observed, TestKind, TestSpec, VerifyLine};
+use model::verification::{Observed, TestSpec, VerifyLine};
 use units::Reason;
 
 use crate::journal::VerifyJournal;
@@ -73,9 +73,9 @@ impl Runner<'_> {
     /// The journal cannot be written.
     pub fn run(&mut self, tell: &mut dyn FnMut(Step<'_>)) -> Result<RunEnding, Reason> {
         let specs = std::mem::take(&mut self.tests);
-        let is_outage = |open: &Open| matches!(open.batch.spec.kind, TestKind::Outage { .. });
+        let disturbs = |open: &Open| open.batch.spec.kind.disturbs();
         let mut all: Vec<Open> = specs.into_iter().map(Open::new).collect();
-        for open in all.iter_mut().filter(|open| is_outage(open)) {
+        for open in all.iter_mut().filter(|open| disturbs(open)) {
             open.is_done = !self.failures;
         }
         for breaks in [false, true] {
@@ -84,8 +84,7 @@ impl Runner<'_> {
                 for at in 0..all.len() {
                     let done = all.iter().filter(|open| open.is_done).count();
                     let of = all.len();
-                    let Some(open) =
-                        all.get_mut(at).filter(|open| !open.is_done && is_outage(open) == breaks)
+                    let Some(open) = all.get_mut(at).filter(|open| !open.is_done && disturbs(open) == breaks)
                     else {
                         continue;
                     };

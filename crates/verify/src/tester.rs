@@ -113,8 +113,8 @@ impl Tester<'_> {
                     looked.map_or_else(|reason| Observed::Failed { reason }, |looked| looked.at(subject));
                 Ok((values, Doses::new()))
             }
-            TestKind::Probe { subject, probe, load, folder } => {
-                let at = At { subject, folder: folder.as_deref() };
+            TestKind::Probe { subject, probe, load, folder, paused } => {
+                let at = At { subject, folder: folder.as_deref(), paused: *paused };
                 self.agents.measure(&at, probe, load, seed)
             }
             TestKind::Command { subject, command, inside, load } => {

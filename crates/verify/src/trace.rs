@@ -26,7 +26,8 @@ fn kind(requirement: &Requirement) -> Option<TestKind> {
     let load = requirement.load.clone().unwrap_or(RequiredLoad::AsIs(AsIs::AsIs));
     Some(match requirement.metric.as_ref()? {
         RequiredMetric::Probe(_) => {
-            TestKind::Probe { subject, probe: requirement.probe()?, load, folder: requirement.folder.clone() }
+            let (probe, folder) = (requirement.probe()?, requirement.folder.clone());
+            TestKind::Probe { subject, probe, load, folder, paused: requirement.paused }
         }
         RequiredMetric::Command(_) => TestKind::Command {
             subject: if requirement.inside { subject } else { Subject::Set },

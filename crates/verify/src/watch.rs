@@ -147,6 +147,7 @@ impl Standings {
 /// Whether a test may be repeated while a set is at work: it adds no load, and breaks nothing.
 pub fn is_cheap(test: &TestSpec) -> bool {
     match &test.kind {
+        _ if test.kind.disturbs() => false,
         TestKind::Look { .. } => true,
         TestKind::Probe { load, .. } | TestKind::Command { load, .. } | TestKind::Responses { load, .. } => {
             load.declared().is_empty()

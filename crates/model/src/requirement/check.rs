@@ -254,6 +254,9 @@ impl One<'_> {
         }
         match probe_of(metric) {
             None if requirement.params.is_some() => self.add("params", "only probes have parameters"),
+            None if requirement.paused => {
+                self.add("paused", "a program stands still only while a probe measures in its place");
+            }
             None if requirement.folder.is_some() => self.add("folder", "only the probe disk has a folder"),
             None => {}
             Some(kind) if kind.is_made_together() => {
@@ -262,6 +265,9 @@ impl One<'_> {
             Some(kind) => {
                 if let Err(why) = probe_with(kind, requirement.params.as_ref()) {
                     self.add("params", why.to_string());
+                }
+                if requirement.paused && requirement.partition.is_none() {
+                    self.add("paused", "a program stands still in a partition: write partition = \"NAME\"");
                 }
                 if requirement.folder.is_some() && kind != ProbeKind::Disk {
                     self.add("folder", "only the probe disk has a folder");

@@ -105,6 +105,9 @@ pub struct Requirement {
     /// Folder of the partition in which the probe `disk` works; unset means its `/tmp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+    /// Whether the partition's program stands still while a probe measures in its place; otherwise it goes on beside it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// How sure the verdict must be, 0.5 … 0.9999.
     #[serde(default = "usual_confidence")]
     pub confidence: f64,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use platforms::spawn::{Bond, spawn};
 use units::Reason;
 
-use super::doing::{FAIL_VERB, FAILED, READY};
+use super::doing::{FAIL_VERB, FAILED, PAUSE, READY};
 
 /// How long it may take to get there, and to do it.
 const WITHIN: Duration = Duration::from_secs(60);
@@ -57,6 +57,17 @@ impl Armed {
             let _ = tell.send(why.trim().to_owned());
         });
         armed.hear(READY)?;
+        Ok(armed)
+    }
+
+    /// The program of a partition (`SET/NAME`) stands still from now on until this is ended.
+    ///
+    /// # Errors
+    /// It cannot be started, or says why it cannot be done.
+    pub fn pause(exe: &Path, label: &str) -> Result<Self, Reason> {
+        let mut armed = Self::begin(exe, Some(label), PAUSE)?;
+        armed.fire()?;
+        armed.happened()?;
         Ok(armed)
     }
 

@@ -14,39 +14,50 @@ use nix::unistd::Pid;
 use platforms::held_process::children;
 use units::Reason;
 
-use super::clock::StoppedClock;
+use super::held::HeldProcesses;
 
 /// The verb with which this program makes something fail where it runs.
 pub const FAIL_VERB: &str = "fail";
+/// What is made to fail: the partition's program is killed, it stands still, the clock service does.
+pub(super) const PROGRAM: &str = "program";
+pub(super) const PAUSE: &str = "pause";
+pub(super) const CLOCK: &str = "clock";
 /// What is said when it can begin, and when it is done.
 pub(super) const READY: &str = "ready";
 pub(super) const FAILED: &str = "failed";
 /// Kernel threads are children of this one.
 const KERNEL_THREADS: u32 = 2;
 
-/// `program` or `clock`.
+/// The partition's program is killed, or it, or the clock service, stands still.
 ///
 /// # Errors
 /// It is none of them, this is no place for it, or the kernel refuses.
 pub fn fail_here(words: &[String]) -> Result<(), Reason> {
     match words {
-        [kind] if kind == "program" => {
+        [kind] if kind == PROGRAM => {
             in_a_partition()?;
             told_to_begin()?;
             kill_program()?;
             say(FAILED)
         }
-        [kind] if kind == "clock" => {
-            let clock = StoppedClock::find()?;
-            told_to_begin()?;
-            let clock = clock.stop()?;
-            say(FAILED)?;
-            let ended = io::copy(&mut io::stdin().lock(), &mut io::sink());
-            drop(clock);
-            ended.map(drop).map_err(|error| format!("standard input: {error}").into())
+        [kind] if kind == CLOCK => stand_still(HeldProcesses::clocks),
+        [kind] if kind == PAUSE => {
+            in_a_partition()?;
+            stand_still(HeldProcesses::of_partition)
         }
-        _ => Err("wanted program or clock".into()),
+        _ => Err("wanted program, clock or pause".into()),
     }
+}
+
+/// Until the input ends.
+fn stand_still(find: fn() -> Result<HeldProcesses, Reason>) -> Result<(), Reason> {
+    find()?;
+    told_to_begin()?;
+    let held = find()?.hold()?;
+    say(FAILED)?;
+    let ended = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    drop(held);
+    ended.map(drop).map_err(|error| format!("standard input: {error}").into())
 }
 
 fn say(word: &str) -> Result<(), Reason> {
@@ -93,7 +104,7 @@ mod tests {
     #[test]
     fn outside_of_a_partition_nothing_is_killed() {
         let why =
-            fail_here(&["program".to_owned()]).expect_err("this test's PID 1 is another program").to_string();
+            fail_here(&[PROGRAM.to_owned()]).expect_err("this test's PID 1 is another program").to_string();
         assert!(why.contains("no partition"), "{why}");
     }
 }

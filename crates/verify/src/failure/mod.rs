@@ -10,9 +10,9 @@
 //! broken, whatever becomes of us.
 
 mod armed;
-mod clock;
 mod disk;
 mod doing;
+mod held;
 mod parts;
 
 use std::ops::Range;
@@ -25,6 +25,7 @@ use partition::set::root::state_root;
 use platforms::Cancel;
 use units::{Nanos, Reason};
 
+pub use armed::Armed;
 pub use doing::{FAIL_VERB, fail_here};
 
 use crate::client::{self, Answering, Asking};

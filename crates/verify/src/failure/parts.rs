@@ -16,6 +16,7 @@ use units::Reason;
 
 use super::armed::Armed;
 use super::disk::FullDisk;
+use super::doing;
 
 /// How often it is looked how far everything is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -157,8 +158,8 @@ impl Parts {
     pub fn arm(&mut self, failures: &[InjectedFailure], exe: &Path) -> Result<(), Reason> {
         for failure in failures {
             let (inside, word) = match failure {
-                InjectedFailure::Program(name) => (Some(name), "program"),
-                InjectedFailure::Clock(name) => (name.as_ref(), "clock"),
+                InjectedFailure::Program(name) => (Some(name), doing::PROGRAM),
+                InjectedFailure::Clock(name) => (name.as_ref(), doing::CLOCK),
                 _ => continue,
             };
             let label = inside.map(|name| format!("{}/{name}", self.set));
