@@ -2,7 +2,7 @@
 # Set-up: brings what Bulkhead needs that is missing, and says what it does. Safe to run again; does nothing when all is there.
 #
 #   ./setup.sh measure      QEMU, an OCI runtime, mke2fs, a C linker, and a guest kernel in the cache folder
-#   ./setup.sh test         the same, a second OCI runtime, a browser for the report test, and tools to compare with
+#   ./setup.sh test         the same, a second OCI runtime, a browser for the report test, what imports results elsewhere, and tools to compare with
 #   ./setup.sh fuzz         nightly Rust and cargo-fuzz
 #   ./setup.sh bench-simulator   what measuring needs, and the simulators whose speed ours is compared with
 #   ./setup.sh demo         what measuring needs, python3, and the broker of examples/message-switch in the cache folder
@@ -74,6 +74,7 @@ if ! have cc; then missing+=(libc6-dev); fi
 # Headers and libraries bring no commands.
 if [ "$goal" = test ]; then
     [ -e /usr/include/rdma/fabric.h ] || missing+=(libfabric-dev)
+    python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
     case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libfabric.so.1*) ;; *) missing+=(libfabric1) ;; esac
 fi
 if [ "$goal" = crosscheck ]; then
@@ -194,6 +195,20 @@ fi
 if [ "$goal" = test ] && ! sshd_here && have apt-get && have dpkg-deb; then
     mkdir -p "$cache"
     fetch_sshd || say "no sshd: the tests of the platform ssh are left out"
+fi
+
+# What imports a verification's results elsewhere, for the tests: in a folder of its own.
+# Beside the cache folder, in which links are refused.
+importers=$cache-importers
+importers_pins=(strictdoc==0.30.0 sphinx==9.0.4 sphinx-needs==9.1.0 sphinx-test-reports==3.0.1)
+if [ "$goal" = test ] && [ "$(cat "$importers/pins" 2>/dev/null)" != "${importers_pins[*]}" ]; then
+    say "installing ${importers_pins[*]} into $importers"
+    rm -rf "$importers"
+    if python3 -m venv "$importers" && "$importers/bin/pip" install --quiet --disable-pip-version-check "${importers_pins[@]}"; then
+        echo "${importers_pins[*]}" >"$importers/pins"
+    else
+        say "they could not be installed: the test of importers is left out"
+    fi
 fi
 
 mkdir -p "$cache"

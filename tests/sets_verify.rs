@@ -3,14 +3,18 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
 use crate::set_fixture;
 
+use bulkhead::cli::cache_folder;
 use bulkhead::model::verification::RequirementVerdict;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use set_fixture::{Bench, PATIENCE, Said, guests_are_there, interrupt, verdicts};
+use skips::{Need, skip};
 
 const SET: &str = r#"
 [partition.a]
@@ -179,6 +183,105 @@ fn a_forged_verdict_is_found(bench: &Bench, out: &str) {
     let said = bench.call(&["verify", "--check", out]);
     assert!(said.code == Some(1) && said.err.contains("verify.json is not the file"), "{said:?}");
     assert!(said.err.contains("the raw data say fail"), "{said:?}");
+}
+
+const IMPORTED: &str = r#"
+[partition.a]
+program = ["/bin/sleep", "1000"]
+
+[requirement.R1]
+text = "It runs."
+partition = "a"
+metric = "placement.running"
+exactly = 1
+
+[requirement.R2]
+text = "It was restarted a hundred times, which it was not."
+partition = "a"
+metric = "placement.restarts"
+at_least = 100
+
+[requirement.R3]
+text = "It survives a fire."
+not_tested = "nobody burns the laboratory"
+"#;
+
+/// A tool of those that the set-up installs, where it did.
+fn importer(name: &str) -> Option<PathBuf> {
+    let beside = format!("{}-importers", cache_folder().display());
+    Some(PathBuf::from(beside).join("bin").join(name)).filter(|tool| tool.exists())
+}
+
+fn import(tool: &Path, words: &[&str], folder: &Path) -> String {
+    let done = Command::new(tool).args(words).current_dir(folder).output().expect("it starts");
+    let said = format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{}: {said}", tool.display());
+    said
+}
+
+#[test]
+fn results_are_read_by_strictdoc_and_by_sphinx() {
+    if !guests_are_there() {
+        return;
+    }
+    let (Some(strictdoc), Some(sphinx)) = (importer("strictdoc"), importer("sphinx-build")) else {
+        return skip(Need::Importers, "./setup.sh test installs them");
+    };
+    let bench = Bench::real();
+    let file = bench.file("plant.toml", IMPORTED);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    assert_eq!(bench.call(&["up", file]).code, Some(0));
+    let said = bench.call(&["verify", file, "--out", out]);
+    assert_eq!(said.code, Some(1), "{said:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    let ids = ["R1", "R2", "R3"];
+
+    // A page of StrictDoc's for each requirement's file says how its test ended.
+    let project = bench.path("strictdoc");
+    fs::create_dir_all(project.join("requirements/plant")).expect("a folder");
+    let requirement = |id: &str| {
+        let file = format!("- TYPE: File\n  VALUE: requirements/plant/{id}\n");
+        format!("\n[REQUIREMENT]\nUID: {id}\nTITLE: {id}\nSTATEMENT: {id}\nRELATIONS:\n{file}")
+    };
+    let document = format!("[DOCUMENT]\nTITLE: Plant\n{}", ids.map(requirement).concat());
+    for id in ids {
+        fs::write(project.join("requirements/plant").join(id), format!("{id}\n")).expect("written");
+    }
+    fs::write(project.join("plant.sdoc"), document).expect("written");
+    fs::write(project.join("strictdoc_config.py"), include_str!("fixtures/strictdoc_config.py"))
+        .expect("written");
+    fs::copy(format!("{out}/junit.xml"), project.join("plant.lit.junit.xml")).expect("copied");
+    import(&strictdoc, &["export", "."], &project);
+    let page = |id: &str| {
+        let path = format!("output/html/_source_files/requirements/plant/{id}.html");
+        fs::read_to_string(project.join(path)).expect("a page")
+    };
+    let ended = |id: &str| ["PASSED", "FAILED"].map(|word| page(id).contains(word));
+    assert_eq!((ended("R1"), ended("R2")), ([true, false], [false, true]));
+
+    // Sphinx links each result to the requirement that it verifies.
+    let project = bench.path("sphinx");
+    fs::create_dir(&project).expect("a folder");
+    let needs = ids.map(|id| format!(".. req:: {id}\n   :id: {id}\n\n")).concat();
+    let results =
+        ".. test-file:: Results\n   :file: junit.xml\n   :id: RESULTS\n   :auto_suites:\n   :auto_cases:\n";
+    fs::write(project.join("index.rst"), format!("Plant\n=====\n\n{needs}{results}")).expect("written");
+    fs::write(project.join("conf.py"), include_str!("fixtures/sphinx_conf.py")).expect("written");
+    fs::copy(format!("{out}/junit.xml"), project.join("junit.xml")).expect("copied");
+    let said = import(&sphinx, &["-q", "-b", "html", ".", "html"], &project);
+    assert!(!said.contains("WARNING"), "{said}");
+    let text = fs::read(project.join("html/needs.json")).expect("it is written");
+    let all: serde_json::Value = serde_json::from_slice(&text).expect("JSON");
+    let needs = all["versions"].as_object().expect("versions").values().next().expect("one");
+    let cases = needs["needs"].as_object().expect("needs").values().filter(|need| need["type"] == "testcase");
+    let mut linked: Vec<(String, String)> = cases
+        .map(|case| (case["verifies"][0].to_string(), case["result"].to_string()))
+        .map(|(id, result)| (id.replace('"', ""), result.replace('"', "")))
+        .collect();
+    linked.sort();
+    let wanted = [("R1", "passed"), ("R2", "failed"), ("R3", "skipped")];
+    assert_eq!(linked, wanted.map(|(id, result)| (id.to_owned(), result.to_owned())));
 }
 
 const WATCHED: &str = r#"

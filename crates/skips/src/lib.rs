@@ -55,6 +55,8 @@ needs! {
     Modules = "modules",
     /// Chromium.
     Browser = "browser",
+    /// `StrictDoc` and `sphinx-test-reports`, as the set-up installs them.
+    Importers = "importers",
     /// An OpenSSH server.
     Ssh = "ssh",
     /// Open MPI, its compiler, the provider for it, and its programs.

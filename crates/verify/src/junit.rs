@@ -1,4 +1,5 @@
-//! Results as `JUnit` XML: a test case for each requirement, which the property `verifies` names.
+//! Results as `JUnit` XML: a test case for each requirement, which the property `verifies` names. `StrictDoc` takes class and name, without
+//! the first word, for the path of a file: `requirements/SET/ID`.
 //!
 //! | verdict | in `JUnit` |
 //! | --- | --- |
@@ -11,6 +12,9 @@ use std::time::Duration;
 use model::verification::{RequirementResult, RequirementVerdict, Verification};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite};
 use units::Reason;
+
+/// The class of all test cases.
+const CLASS: &str = "bulkhead.requirements";
 
 /// The file's text.
 ///
@@ -45,11 +49,13 @@ fn case(set: &str, one: &RequirementResult) -> TestCase {
         }
     };
     let mut case = TestCase::new(format!("{set}/{}", one.id), status);
-    let group = one.requirement.metric.as_ref().map_or_else(|| "parts".to_owned(), ToString::to_string);
-    case.set_classname(group);
+    case.set_classname(CLASS);
     case.set_time(Duration::from_nanos(one.took_ns.get()));
     case.add_property(Property::new("verifies", one.id.as_str()));
     case.add_property(Property::new("text", one.requirement.text.as_str()));
+    if let Some(metric) = &one.requirement.metric {
+        case.add_property(Property::new("metric", metric.to_string()));
+    }
     if let Some(test) = &one.test {
         case.add_property(Property::new("test", test.as_str()));
     }
