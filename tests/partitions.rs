@@ -48,6 +48,7 @@ mod sets_remote;
 mod sets_saved;
 mod sets_verify;
 mod switch;
+mod verify_attacks;
 mod verify_faults;
 mod verify_outages;
 mod wall;

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
@@ -181,7 +182,7 @@ fn a_forged_verdict_is_found(bench: &Bench, out: &str) {
     )
     .expect("forged");
     let said = bench.call(&["verify", "--check", out]);
-    assert!(said.code == Some(1) && said.err.contains("verify.json is not the file"), "{said:?}");
+    assert!(said.code == Some(4) && said.err.contains("verify.json is not the file"), "{said:?}");
     assert!(said.err.contains("the raw data say fail"), "{said:?}");
 }
 
@@ -287,6 +288,7 @@ fn results_are_read_by_strictdoc_and_by_sphinx() {
 const WATCHED: &str = r#"
 [partition.db]
 program = ["/bin/sleep", "1000"]
+ports = ["PORT:80"]
 
 [requirement.R]
 text = "It runs."
@@ -297,7 +299,7 @@ exactly = 1
 [requirement.C]
 text = "The number is small."
 metric = "command"
-command = ["/bin/cat", "NUMBER"]
+command = ["/bin/sh", "-c", "cat NUMBER"]
 load = "as-is"
 at_most = 5
 
@@ -306,7 +308,7 @@ text = "It is back at once."
 metric = "outage.duration_ns"
 at_most = "1 s"
 failure = "qemu.db"
-client = { kind = "http", at = "127.0.0.1:1" }
+client = { kind = "http", at = "127.0.0.1:PORT" }
 "#;
 
 /// The next line that a watch tells: which requirement, what it was, and what it is.
@@ -322,7 +324,9 @@ fn a_watch_tells_once_what_does_not_hold_any_more_and_keeps_it() {
     let bench = Bench::pretending();
     let number = bench.path("number");
     fs::write(&number, "1\n").expect("the test's own files");
-    let file = bench.file("plant.toml", &WATCHED.replace("NUMBER", number.to_str().expect("plain")));
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
+    let text = WATCHED.replace("NUMBER", number.to_str().expect("plain")).replace("PORT", &free.to_string());
+    let file = bench.file("plant.toml", &text);
     let out = bench.path("evidence");
     let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
     assert_eq!(bench.call(&["up", file]).code, Some(0));

@@ -101,7 +101,7 @@ fn outages(folder: &str) -> Vec<(String, Outage)> {
     let lines = journal.lines().map(|line| serde_json::from_str::<VerifyLine>(line).expect("a line"));
     let rounds = lines.filter_map(|line| match line {
         VerifyLine::Round(round) => Some(round),
-        VerifyLine::Header(_) => None,
+        VerifyLine::Header(_) | VerifyLine::End => None,
     });
     rounds
         .filter_map(|round| match round.seen {

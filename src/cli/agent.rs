@@ -13,7 +13,8 @@
 //!  bulkhead janitor FOLDER                       removes a remote agent's folder when the agent has ended
 //!  bulkhead channel-worker                       one of those between whom a channel bench measures
 //!  bulkhead noop                                 ends at once: what the fork probe executes
-//!  bulkhead agent kill-program                    in a partition: kills its program, for verify --failures
+//!  bulkhead agent fail WHAT                      makes something fail where it runs, for verify --failures
+//!  bulkhead mend STATE SET NAME…                 starts what a killed verification had made to fail
 //!  bulkhead agent mpi-wait                       in a partition: waits for Open MPI's daemon and runs it
 //!  bulkhead agent mpi-launch HOST WORDS…         in the first one: brings it there, in place of ssh
 //!  bulkhead switch --folder DIR …                carries frames between the partitions of a network
@@ -45,7 +46,7 @@ use probes::loads::resting::Resting;
 use probes::run::{Surroundings, run_job_after};
 use units::stage::Stage;
 use units::{Hertz, Reason};
-use verify::failure::{FAIL_VERB, fail_here};
+use verify::failure::{FAIL_VERB, MEND_VERB, fail_here, mend};
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -79,6 +80,9 @@ pub fn take_over() -> Option<ExitCode> {
         Some("supervisor") => Some(kept(&words)),
         Some("watch") => Some(watched(&words)),
         Some("undo") => Some(undone(&words)),
+        Some(MEND_VERB) => {
+            Some(ended(mend(&in_text(words.get(1..).unwrap_or_default()), Path::new(OWN_FILE))))
+        }
         _ if vm::init::is_guest() => {
             let resting = Resting::default();
             vm::init::guest_main(

@@ -131,6 +131,8 @@ pub enum VerifyLine {
     Header(VerifyHeader),
     /// What a test saw once.
     Round(Box<TestRound>),
+    /// The run has come to its end; where there is none, it was interrupted or killed.
+    End,
 }
 
 /// What a verification begins with.
@@ -211,6 +213,9 @@ pub struct Commanded {
     pub value: Option<f64>,
     /// Tests and failures, if it printed `JUnit` or TAP.
     pub tests: Option<TestCounts>,
+    /// Why not all of its reports were read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
     /// The end of what it printed, at most 64 KiB.
     pub output: String,
     /// The end of its error output, at most 64 KiB.

@@ -1,5 +1,6 @@
 //! What results rest on: the program, the host's kernel and processor, QEMU, the guests' kernel, and of the set each partition as its
-//! file has it, its place as the kernel has it, each network, and each requirement; and the places of other sets' partitions.
+//! file has it, its place as the kernel has it, the files that its program's words name, each network, and each requirement with those
+//! that its command names; and the places of other sets' partitions.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,8 +24,8 @@ const OWN_FILE: &str = "/proc/self/exe";
 /// Largest program or kernel that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// All of it, as it is now.
-pub fn of(looked: &LookedAt, requirements: &Requirements) -> Basis {
+/// All of it, as it is now; commands are called in `folder`.
+pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basis {
     let mut basis = Basis::new();
     let mut add = |key: &str, value: Option<String>| {
         // What is not known now may be known the next time: a change of that is one, too.
@@ -40,6 +41,12 @@ pub fn of(looked: &LookedAt, requirements: &Requirements) -> Basis {
     }
     for (name, entry) in &looked.set.partitions {
         add(&format!("partition.{name}"), of_json(entry));
+        // Where it has a tree of its own, they are other files.
+        let words = if entry.image.is_none() { &entry.program[..] } else { &[] };
+        let named = files.named(words, Path::new("/"));
+        if !named.is_empty() {
+            add(&format!("program.{name}"), Some(named));
+        }
         let Some(status) = looked.status.partitions.iter().find(|one| one.name == *name) else { continue };
         add(&format!("place.{name}"), given(status).ok().map(|given| place_words(&given)));
         add(&format!("qemu.{name}"), qemu(status, &mut files));
@@ -50,6 +57,10 @@ pub fn of(looked: &LookedAt, requirements: &Requirements) -> Basis {
     }
     for (id, requirement) in requirements {
         add(&format!("requirement.{id}"), Some(conclude::digest(requirement)));
+        let named = files.named(&requirement.command, folder);
+        if !named.is_empty() {
+            add(&format!("command.{id}"), Some(named));
+        }
     }
     basis
 }
@@ -59,6 +70,13 @@ pub fn of(looked: &LookedAt, requirements: &Requirements) -> Basis {
 struct Files(BTreeMap<(u64, u64), Option<String>>);
 
 impl Files {
+    /// Digests of the files that words with a path name, in their order.
+    fn named(&mut self, words: &[String], folder: &Path) -> String {
+        let paths = words.iter().filter(|word| word.contains('/'));
+        let digests: Vec<String> = paths.filter_map(|word| self.digest(&folder.join(word))).collect();
+        digests.join(" ")
+    }
+
     fn digest(&mut self, path: &Path) -> Option<String> {
         let file = File::open(path).ok()?;
         let about = file.metadata().ok().filter(fs::Metadata::is_file)?;

@@ -24,6 +24,9 @@ pub use responses::{longest, responses};
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
+/// The same of a client that spares whom it asks, while answers come: a server that has just come back and answers more slowly than it
+/// is asked would never be done otherwise, and the client would be the outage. What is not asked is not missing.
+const AT_EASE: usize = 16;
 /// Requests that are remembered.
 const MOST_REQUESTS: usize = 2_000_000;
 /// After the last missing answer at least so long without another one.
@@ -72,6 +75,10 @@ struct Shared {
     asks_no_more: AtomicBool,
     /// Which of the client's addresses is asked.
     address: AtomicUsize,
+    /// Whether it leaves requests out where answers come too slowly.
+    spares: bool,
+    /// When the last answer came.
+    heard: Mutex<Option<Instant>>,
 }
 
 impl Shared {
@@ -110,7 +117,15 @@ impl Shared {
         from.iter().take_while(|one| one.at.elapsed() > within).any(|one| one.answered.is_none())
     }
 
+    /// Whether a request that is due is left out.
+    fn is_busy(&self, within: Duration) -> bool {
+        let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = heard.is_some_and(|at| at.elapsed() <= within);
+        self.spares && answers && self.on_their_way.load(Ordering::SeqCst) >= AT_EASE
+    }
+
     fn answered(&self, number: usize) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         if let Some(request) = self.requests().get_mut(number) {
             request.answered.get_or_insert_with(Instant::now);
             request.answers = request.answers.saturating_add(1);
@@ -119,17 +134,31 @@ impl Shared {
 }
 
 impl Asking {
-    /// Begins to ask.
+    /// Begins to ask, on schedule whatever becomes of the answers.
     ///
     /// # Errors
     /// There can be no more threads.
     pub fn start(client: &Client) -> Result<Self, Reason> {
+        Self::begin(client, false)
+    }
+
+    /// The same, of a client that is not to be what others suffer from.
+    ///
+    /// # Errors
+    /// There can be no more threads.
+    pub fn sparing(client: &Client) -> Result<Self, Reason> {
+        Self::begin(client, true)
+    }
+
+    fn begin(client: &Client, spares: bool) -> Result<Self, Reason> {
         let shared = Arc::new(Shared {
             requests: Mutex::default(),
             on_their_way: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             asks_no_more: AtomicBool::new(false),
             address: AtomicUsize::new(0),
+            spares,
+            heard: Mutex::default(),
         });
         let (asks, owned) = (Arc::clone(&shared), client.clone());
         let asks = thread::Builder::new().name("client".to_owned()).spawn(move || match owned.kind {
@@ -277,6 +306,10 @@ fn pause(next: &mut Instant, period: Duration) {
 fn ask(shared: &Arc<Shared>, client: &Client) {
     let mut next = Instant::now();
     while shared.asks() {
+        if shared.is_busy(client.answer_within_ms.to_duration()) {
+            pause(&mut next, client.period_ms.to_duration());
+            continue;
+        }
         let Some(number) = shared.ask() else { return };
         if shared.on_their_way.load(Ordering::SeqCst) < MOST_AT_ONCE {
             shared.on_their_way.fetch_add(1, Ordering::SeqCst);

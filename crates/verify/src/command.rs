@@ -4,35 +4,51 @@
 //!  program ─► output, errors: bounded, kept ─► last line a number? JUnit? TAP? ─► Commanded
 //!     └─ longer than its time, or interrupted ─► its process group is killed
 //! ```
+//! When the program has ended, so has the test: what it started and left is killed on this host, and its output is not waited for.
 
+mod reports;
+
+use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread::{self, JoinHandle};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
+use platforms::held_process::MARK;
 use platforms::spawn::{Bond, spawn};
 use platforms::{Broken, Cancel, PlatformContext};
-use quick_junit::TestCaseStatus;
 
-use model::verification::{Commanded, Observed, TestCounts};
+use model::verification::{Commanded, Observed};
 
 /// Bytes of output and of errors that are kept: the last ones.
 const KEPT: usize = 64 * 1024;
-/// Bytes of `JUnit` that are read.
-const MOST_JUNIT: usize = 16 << 20;
+/// Bytes of reports that are read: the first ones.
+const MOST_READ: usize = 16 << 20;
+/// How long what is still on its way is waited for once the program has ended.
+const DRAINS_WITHIN: Duration = Duration::from_secs(1);
+/// Bytes of what a program printed that stand in a message.
+const SHOWN: usize = 400;
+/// Looks at most until nothing is left that a program has started.
+const MOST_LOOKS: usize = 20;
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// Exit codes of signals begin here.
 const SIGNALLED: i32 = 128;
-/// Tests that failed which are named.
-const MOST_NAMED: usize = 3;
-/// Letters of a name.
-const LONGEST_NAME: usize = 200;
+/// Where a command runs.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// On this host, in this folder.
+    Here(&'a Path),
+    /// In a partition, `SET/NAME`.
+    In(&'a str),
+}
 
 /// Runs it once, at most for `limit`.
 ///
@@ -40,7 +56,7 @@ const LONGEST_NAME: usize = 200;
 /// The user interrupted.
 pub fn run(
     command: &[String],
-    partition: Option<&str>,
+    place: Place<'_>,
     context: &PlatformContext,
     limit: Duration,
     cancel: &Cancel,
@@ -48,11 +64,19 @@ pub fn run(
     let Some((program, arguments)) = command.split_first() else {
         return Ok(Observed::Failed { reason: "the command has no words".into() });
     };
-    let mut started = Command::new(partition.map_or(Path::new(program), |_| &context.exe));
-    match partition {
-        Some(name) => started.args(["exec", "--in", name, "--"]).args(command),
-        None => started.args(arguments),
+    let mut started = match place {
+        // A name alone is looked for where programs are.
+        Place::Here(folder) if program.contains('/') => Command::new(folder.join(program)),
+        Place::Here(_) => Command::new(program),
+        Place::In(_) => Command::new(&context.exe),
     };
+    match place {
+        Place::In(name) => started.args(["exec", "--in", name, "--"]).args(command),
+        Place::Here(folder) => started.args(arguments).current_dir(folder),
+    };
+    // Each run has its own: whoever bears it is of this run.
+    let mark = format!("{}/command-{}", context.ledger.dir().display(), fresh());
+    started.env(MARK, &mark);
     started.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match spawn(started, Bond::DiesWithUs, None) {
         Ok(child) => child,
@@ -60,27 +84,72 @@ pub fn run(
             return Ok(Observed::Failed { reason: format!("{program} cannot be started: {error}").into() });
         }
     };
-    let output = child.stdout.take().map(|pipe| follow(pipe, MOST_JUNIT));
-    let errors = child.stderr.take().map(|pipe| follow(pipe, KEPT));
+    let output = child.stdout.take().map(|pipe| follow(pipe, MOST_READ));
+    let errors = child.stderr.take().map(|pipe| follow(pipe, 0));
     let ended = wait(&child, limit, cancel);
     // What it has started may still hold its output.
     if let Ok(group) = i32::try_from(child.id()) {
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
     let last = child.wait();
-    let text = |thread: Option<JoinHandle<Vec<u8>>>| {
-        thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
-    };
-    let (output, errors) = (text(output), text(errors));
+    kill_marked(&mark);
+    let printed = |stream: Option<Followed>| stream.map(Followed::end).unwrap_or_default();
+    let (output, errors) = (printed(output), printed(errors));
     match (ended, last) {
         (Waited::Cancelled, _) => Err(Broken::Interrupted),
-        (Waited::TooLong, _) => Ok(Observed::Failed {
-            reason: format!("{program} did not end within {} s", limit.as_secs()).into(),
-        }),
+        (Waited::TooLong, _) => {
+            let said =
+                format!("{program} did not end within {} s{}", limit.as_secs(), said(&output, &errors));
+            Ok(Observed::Failed { reason: said.into() })
+        }
         (Waited::Ended, Ok(status)) => Ok(Observed::Commanded(commanded(status, &output, &errors))),
         (Waited::Ended, Err(error)) => {
             Ok(Observed::Failed { reason: format!("{program}: its end is not known: {error}").into() })
         }
+    }
+}
+
+/// A number that no other run of a command in this program has.
+fn fresh() -> u64 {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    NUMBER.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Kills what bears the mark in its environment: children in sessions of their own, too.
+fn kill_marked(mark: &str) {
+    let wanted = format!("{MARK}={mark}");
+    let bears_it = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes())
+    };
+    // Each look finds what those of the one before had just started.
+    for _ in 0..MOST_LOOKS {
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        let found: Vec<i32> = pids.filter(bears_it).collect();
+        if found.is_empty() {
+            return;
+        }
+        for pid in found {
+            // Held first, then looked at again: a number that another process got meanwhile is nobody's.
+            let held = rustix::process::Pid::from_raw(pid)
+                .and_then(|raw| rustix::process::pidfd_open(raw, rustix::process::PidfdFlags::empty()).ok());
+            if let Some(held) = held.filter(|_| bears_it(&pid)) {
+                let _ = rustix::process::pidfd_send_signal(held, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// The end of what it printed, for a message.
+fn said(output: &Printed, errors: &Printed) -> String {
+    let end = |printed: &Printed| tail(&String::from_utf8_lossy(&printed.last), SHOWN).trim().to_owned();
+    let (output, errors) = (end(output), end(errors));
+    match (output.is_empty(), errors.is_empty()) {
+        (true, true) => ", and printed nothing".to_owned(),
+        (false, true) => format!("; it printed: {output}"),
+        (true, false) => format!("; its errors: {errors}"),
+        (false, false) => format!("; it printed: {output}; its errors: {errors}"),
     }
 }
 
@@ -113,43 +182,77 @@ fn has_ended(child: &Child) -> bool {
     !matches!(waitid(Id::Pid(Pid::from_raw(pid)), flags), Ok(WaitStatus::StillAlive))
 }
 
-/// Reads all of a stream, and keeps its last bytes.
-fn follow(mut pipe: impl Read + Send + 'static, most: usize) -> JoinHandle<Vec<u8>> {
-    thread::spawn(move || {
-        let (mut kept, mut chunk) = (Vec::new(), [0; 16 * 1024]);
-        loop {
-            match pipe.read(&mut chunk) {
-                Ok(count @ 1..) => {
-                    kept.extend_from_slice(chunk.get(..count).unwrap_or_default());
-                    if kept.len() > 2 * most {
-                        kept.drain(..kept.len() - most);
-                    }
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Ok(_) | Err(_) => {
-                    kept.drain(..kept.len().saturating_sub(most));
-                    return kept;
-                }
-            }
-        }
-    })
+/// What came over a stream: its beginning, and its end.
+#[derive(Debug, Clone, Default)]
+struct Printed {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    is_cut: bool,
 }
 
-fn commanded(status: ExitStatus, output: &[u8], errors: &[u8]) -> Commanded {
-    let text = String::from_utf8_lossy(output);
+/// A stream that is read all the time.
+struct Followed {
+    printed: Arc<Mutex<Printed>>,
+    reader: thread::JoinHandle<()>,
+}
+
+impl Followed {
+    /// What has come. Somebody may hold the stream for ever: it is not waited for its end, only for what is on its way.
+    fn end(self) -> Printed {
+        let until = Instant::now() + DRAINS_WITHIN;
+        while !self.reader.is_finished() && Instant::now() < until {
+            thread::sleep(LOOK);
+        }
+        self.printed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Reads all of a stream; keeps its first bytes, so many at most, and its last.
+fn follow(mut pipe: impl Read + Send + 'static, most: usize) -> Followed {
+    let printed = Arc::new(Mutex::new(Printed::default()));
+    let theirs = Arc::clone(&printed);
+    let reader = thread::spawn(move || {
+        let mut chunk = [0; 16 * 1024];
+        loop {
+            let count = match pipe.read(&mut chunk) {
+                Ok(count @ 1..) => count,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                Ok(_) | Err(_) => return,
+            };
+            let bytes = chunk.get(..count).unwrap_or_default();
+            let mut printed = theirs.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = most.saturating_sub(printed.first.len());
+            printed.is_cut |= count > room;
+            printed.first.extend_from_slice(bytes.get(..room.min(count)).unwrap_or_default());
+            printed.last.extend_from_slice(bytes);
+            let surplus = printed.last.len().saturating_sub(KEPT);
+            if surplus > KEPT {
+                printed.last.drain(..surplus);
+            }
+        }
+    });
+    Followed { printed, reader }
+}
+
+fn commanded(status: ExitStatus, output: &Printed, errors: &Printed) -> Commanded {
+    let last = String::from_utf8_lossy(&output.last);
     let signal = status.signal().map(|signal| SIGNALLED + signal);
+    let read = reports::read(&String::from_utf8_lossy(&output.first), output.is_cut);
+    let cut =
+        output.is_cut.then(|| format!("it printed more than {} MiB, and no more is read", MOST_READ >> 20));
     Commanded {
         exit_code: status.code().or(signal).unwrap_or(-1),
-        value: number(&text),
-        tests: junit(&text).or_else(|| tap(&text)),
-        output: tail(&text),
-        errors: tail(&String::from_utf8_lossy(errors)),
+        value: number(&last),
+        tests: read.tests,
+        unread: cut.or(read.unread),
+        output: tail(&last, KEPT),
+        errors: tail(&String::from_utf8_lossy(&errors.last), KEPT),
     }
 }
 
 /// The end of a text, as what can be kept and shown.
-fn tail(text: &str) -> String {
-    let from = text.len().saturating_sub(KEPT);
+pub fn tail(text: &str, most: usize) -> String {
+    let from = text.len().saturating_sub(most);
     let from = (from..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
     text.get(from..).unwrap_or_default().to_owned()
 }
@@ -160,109 +263,21 @@ fn number(text: &str) -> Option<f64> {
     last.parse::<f64>().ok().filter(|value| value.is_finite())
 }
 
-/// Counts of `JUnit` XML.
-fn junit(text: &str) -> Option<TestCounts> {
-    let from = text.find("<?xml").or_else(|| text.find("<testsuite"))?;
-    let report = quick_junit::Report::deserialize_from_str(text.get(from..)?).ok()?;
-    let mut counts = TestCounts::default();
-    for case in report.test_suites.iter().flat_map(|suite| &suite.test_cases) {
-        counts.all += 1;
-        match &case.status {
-            TestCaseStatus::NonSuccess { message, .. } => {
-                let said = message.as_ref().map(|message| format!(": {}", message.as_str()));
-                failed(&mut counts, &format!("{}{}", case.name.as_str(), said.unwrap_or_default()));
-            }
-            TestCaseStatus::Skipped { .. } => counts.left_out += 1,
-            TestCaseStatus::Success { .. } => {}
-        }
-    }
-    Some(counts)
-}
-
-/// One more that failed.
-fn failed(counts: &mut TestCounts, name: &str) {
-    counts.failed += 1;
-    let name: String = name.trim().chars().filter(|sign| !sign.is_control()).take(LONGEST_NAME).collect();
-    if !name.is_empty() && counts.first_failed.len() < MOST_NAMED {
-        counts.first_failed.push(name);
-    }
-}
-
-/// Counts of the Test Anything Protocol, version 12 to 14: points of the outermost level; a plan of more tests than came, or `Bail out!`,
-/// counts what is missing as failed.
-fn tap(text: &str) -> Option<TestCounts> {
-    let (mut counts, mut planned, mut is_tap) = (TestCounts::default(), None, false);
-    for line in text.lines() {
-        if let Some(plan) = line.strip_prefix("1..") {
-            let number = plan.split_whitespace().next().unwrap_or_default();
-            planned = number.parse::<u64>().ok();
-            is_tap |= planned.is_some();
-        } else if line.starts_with("Bail out!") {
-            counts.all += 1;
-            failed(&mut counts, line);
-            is_tap = true;
-        } else if let Some((is_good, rest)) = point(line) {
-            is_tap = true;
-            counts.all += 1;
-            let directive = rest.split_once('#').map(|(_, directive)| directive.trim().to_ascii_lowercase());
-            let is = |word: &str| directive.as_ref().is_some_and(|directive| directive.starts_with(word));
-            if is("skip") {
-                counts.left_out += 1;
-            } else if !is_good && !is("todo") {
-                failed(&mut counts, description(rest));
-            }
-        }
-    }
-    let missing = planned.unwrap_or(0).saturating_sub(counts.all);
-    counts.all += missing;
-    counts.failed += missing;
-    is_tap.then_some(counts)
-}
-
-/// What stands behind a point's number: ` 2 - it is late`.
-fn description(rest: &str) -> &str {
-    let behind = rest.trim_start().trim_start_matches(|sign: char| sign.is_ascii_digit()).trim_start();
-    behind.strip_prefix("- ").unwrap_or(behind)
-}
-
-fn point(line: &str) -> Option<(bool, &str)> {
-    let (is_good, rest) = match line.strip_prefix("not ok") {
-        Some(rest) => (false, rest),
-        None => (true, line.strip_prefix("ok")?),
-    };
-    (rest.is_empty() || rest.starts_with(' ')).then_some((is_good, rest))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_junit_and_tap_are_understood() {
+    fn the_last_line_is_the_number() {
         assert_eq!(number("warming up\n 12.5 \n\n"), Some(12.5));
         assert_eq!(number("12 ms\n"), None);
         assert_eq!(number("inf"), None);
-        let xml = "building…\n<?xml version=\"1.0\"?><testsuites><testsuite name=\"s\" tests=\"3\"><testcase name=\"a\"/>\
-                   <testcase name=\"b\"><failure message=\"late\">x</failure></testcase><testcase name=\"c\"><skipped/></testcase>\
-                   </testsuite></testsuites>";
-        let counts = |all, failed, left_out, names: &[&str]| {
-            let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
-            Some(TestCounts { all, failed, left_out, first_failed })
-        };
-        assert_eq!(junit(xml), counts(3, 1, 1, &["b: late"]));
-        let text = "TAP version 13\n1..5\nok 1 - a\nnot ok 2 b\nok 3 # SKIP no disk\nnot ok 4 # TODO later\n    not ok 1 nested\n";
-        // What is to be done, what is nested and what never came has no name of a test that failed.
-        assert_eq!(tap(text), counts(5, 2, 1, &["b"]));
-        assert_eq!(tap("okay\nnothing\n"), None);
-        assert_eq!(tap("ok 1\nBail out! disk full\n"), counts(2, 1, 0, &["Bail out! disk full"]));
-        let many = "not ok 1 - late: 7 ms\u{1b}\nnot ok 2\nnot ok 3 a\nnot ok 4 b\nnot ok 5 c\n";
-        assert_eq!(tap(many), counts(5, 5, 0, &["late: 7 ms", "a", "b"]));
     }
 
     #[test]
     fn a_long_output_is_kept_from_its_end() {
         let text = format!("{}é", "x".repeat(KEPT));
-        let kept = tail(&text);
+        let kept = tail(&text, KEPT);
         assert!(kept.len() <= KEPT && kept.ends_with('é'));
     }
 }

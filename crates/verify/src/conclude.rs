@@ -25,6 +25,8 @@ pub struct VerifyRun {
     pub header: VerifyHeader,
     /// What was seen, in that order.
     pub rounds: Vec<TestRound>,
+    /// Whether it came to its end.
+    pub is_ended: bool,
 }
 
 /// The results of all requirements and the tests that decide them, from what all runs saw, the last one last; as of a moment at
@@ -40,7 +42,7 @@ pub fn conclude(
     let seen: Vec<BTreeMap<&str, Vec<&TestRound>>> = runs.iter().map(by_test).collect();
     let one = |(id, requirement): (&String, &Requirement)| {
         let test = of_requirement.get(id.as_str());
-        let last = test.and_then(|test| last_with(runs, &seen, &test.id));
+        let last = test.and_then(|test| last_with(requirement, runs, &seen, &test.id));
         result(id, requirement, test.copied(), last, today)
     };
     let mut results: Vec<RequirementResult> = requirements.iter().map(one).collect();
@@ -56,14 +58,26 @@ fn by_test(run: &VerifyRun) -> BTreeMap<&str, Vec<&TestRound>> {
     all
 }
 
-/// The last run that saw a test, and its rounds.
+/// The last run that saw a test, and its rounds. One that was cut off before it could decide takes nothing back of what an earlier one
+/// had decided.
 fn last_with<'a>(
+    requirement: &Requirement,
     runs: &'a [VerifyRun],
     seen: &'a [BTreeMap<&str, Vec<&'a TestRound>>],
     test: &str,
 ) -> Option<(&'a VerifyRun, &'a [&'a TestRound])> {
     let both = runs.iter().zip(seen).rev();
-    both.into_iter().find_map(|(run, seen)| Some((run, seen.get(test)?.as_slice())))
+    let mut saw = both.filter_map(|(run, seen)| Some((run, seen.get(test)?.as_slice())));
+    let last = saw.next()?;
+    let decides = |rounds: &[&TestRound]| {
+        matches!(judge(requirement, rounds).verdict, RequirementVerdict::Pass | RequirementVerdict::Fail)
+    };
+    if last.0.is_ended || decides(last.1) {
+        return Some(last);
+    }
+    // One that came to its end undecided is as far as any goes.
+    let before = saw.find(|(run, rounds)| run.is_ended || decides(rounds));
+    Some(before.filter(|(_, rounds)| decides(rounds)).unwrap_or(last))
 }
 
 fn result(
@@ -131,6 +145,7 @@ fn rests_on(id: &str, requirement: &Requirement, all: &Basis) -> Basis {
     let counts = |key: &str| match key.split_once('.') {
         None => true,
         Some(("requirement", _)) => key == own,
+        Some(("command", of)) => of == id,
         // What the host has left hangs on what partitions may take, not on where they are; of other sets only the place is known, size and all.
         Some((kind, _)) if is_host => matches!(kind, "partition" | "neighbour"),
         Some(("network", name)) => !looks || requirement.network.as_deref() == Some(name),
@@ -241,12 +256,19 @@ not_tested = "nobody can"
             seed: 0,
             basis: basis.clone(),
         };
-        VerifyRun { header, rounds: rounds.collect() }
+        VerifyRun { header, rounds: rounds.collect(), is_ended: true }
     }
 
     fn printed(value: f64) -> Observed {
         let (output, errors) = (String::new(), String::new());
-        Observed::Commanded(Commanded { exit_code: 0, value: Some(value), tests: None, output, errors })
+        Observed::Commanded(Commanded {
+            exit_code: 0,
+            value: Some(value),
+            tests: None,
+            unread: None,
+            output,
+            errors,
+        })
     }
 
     fn running(value: f64) -> Observed {
@@ -327,6 +349,24 @@ not_tested = "nobody can"
             ],
             "its part is still stale"
         );
+    }
+
+    #[test]
+    fn a_run_that_was_cut_off_takes_nothing_back() {
+        let wanted = wanted();
+        let today = basis(&[("kernel", "1")]);
+        let of = |value: f64, count: u32, is_ended: bool| VerifyRun {
+            is_ended,
+            ..run(&wanted, &today, &[("A.1", printed(value), count)])
+        };
+        let own = |one: &RequirementResult| one.direct.as_ref().expect("a test of its own").verdict;
+        let verdict = |runs: &[VerifyRun]| own(&conclude(&wanted, runs, &today).0[1]);
+        let fail = of(9.0, 6, true);
+        assert_eq!(verdict(&[fail.clone(), of(1.0, 2, false)]), RequirementVerdict::Fail);
+        assert_eq!(verdict(&[fail.clone(), of(1.0, 2, true)]), RequirementVerdict::Undecided);
+        assert_eq!(verdict(&[fail.clone(), of(1.0, 6, false)]), RequirementVerdict::Pass);
+        assert_eq!(verdict(&[fail, of(1.0, 2, true), of(1.0, 2, false)]), RequirementVerdict::Undecided);
+        assert_eq!(verdict(&[of(1.0, 2, false)]), RequirementVerdict::Undecided);
     }
 
     /// Walks down from one to all below it.

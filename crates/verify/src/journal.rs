@@ -5,11 +5,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use nix::fcntl::OFlag;
+
 use model::verification::{LONGEST_LINE, VERIFICATION_VERSION, VerifyLine};
 use units::Reason;
 
 use crate::conclude::VerifyRun;
 
+/// Longest journal.
+pub const MOST_BYTES: u64 = 512 << 20;
 /// Name of the file.
 pub const JOURNAL_FILE: &str = "journal.jsonl";
 
@@ -24,7 +28,13 @@ impl VerifyJournal {
     /// It cannot be written, or another verification does so.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join(JOURNAL_FILE);
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+        let mut options = OpenOptions::new();
+        // A link would lead to a file that is no journal of ours.
+        options.read(true).append(true).create(true).mode(0o600).custom_flags(OFlag::O_NOFOLLOW.bits());
+        let mut file = options.open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("it is no file"));
+        }
         file.try_lock().map_err(|error| match error {
             TryLockError::WouldBlock => io::Error::other(
                 "another verification writes to it: wait for its end, or name another folder",
@@ -49,8 +59,41 @@ impl VerifyJournal {
     pub fn append(&mut self, line: &VerifyLine) -> io::Result<()> {
         let mut bytes = serde_json::to_vec(line)?;
         bytes.push(b'\n');
+        let length = self.0.metadata()?.len().saturating_add(bytes.len() as u64);
+        if length > MOST_BYTES {
+            return Err(io::Error::other(format!(
+                "it would be longer than {} MiB, which nobody reads: begin another folder (--out)",
+                MOST_BYTES >> 20
+            )));
+        }
         self.0.write_all(&bytes)?;
         self.0.sync_data()
+    }
+}
+
+/// Opens a file that is one: nothing waits for a pipe's other end, and no device is read.
+///
+/// # Errors
+/// It is none, it is longer than what is read, or it cannot be read.
+pub fn open_plain(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let about = file.metadata()?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        let why = format!("it is no file, or longer than {} MiB", MOST_BYTES >> 20);
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(file)
+}
+
+/// The set of which a folder is evidence, as its first line says.
+pub fn first_set(folder: &Path) -> Option<String> {
+    let file = open_plain(&folder.join(JOURNAL_FILE)).ok()?;
+    let mut line = Vec::new();
+    let most = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
+    BufReader::new(file).take(most).read_until(b'\n', &mut line).ok()?;
+    match serde_json::from_slice(&line) {
+        Ok(VerifyLine::Header(header)) => Some(header.set),
+        _ => None,
     }
 }
 
@@ -60,7 +103,7 @@ impl VerifyJournal {
 /// It cannot be read, or a line in it means nothing. Lines that a crash cut off are left out.
 pub fn read(folder: &Path) -> Result<Vec<VerifyRun>, Reason> {
     let path = folder.join(JOURNAL_FILE);
-    let file = match File::open(&path) {
+    let file = match open_plain(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{}: {error}", path.display()).into()),
@@ -90,7 +133,7 @@ pub fn read_from(mut reader: impl BufRead, path: &Path) -> Result<Vec<VerifyRun>
         }
         match serde_json::from_slice(&line) {
             Ok(VerifyLine::Header(header)) if header.schema_version == VERIFICATION_VERSION => {
-                runs.push(VerifyRun { header, rounds: Vec::new() });
+                runs.push(VerifyRun { header, rounds: Vec::new(), is_ended: false });
             }
             Ok(VerifyLine::Header(header)) => {
                 return Err(at(format!(
@@ -101,6 +144,10 @@ pub fn read_from(mut reader: impl BufRead, path: &Path) -> Result<Vec<VerifyRun>
             Ok(VerifyLine::Round(round)) => {
                 let run = runs.last_mut().ok_or_else(|| at("a round before any header".to_owned()))?;
                 run.rounds.push(*round);
+            }
+            Ok(VerifyLine::End) => {
+                let run = runs.last_mut().ok_or_else(|| at("an end before any header".to_owned()))?;
+                run.is_ended = true;
             }
             // Cut off: whoever opened the journal next ended the line.
             Err(error) if error.is_eof() => {}

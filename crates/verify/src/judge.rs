@@ -47,7 +47,10 @@ pub fn judge(requirement: &Requirement, rounds: &[&TestRound]) -> Judged {
     let (Some(metric), Some((comparator, limit))) = (&requirement.metric, requirement.limit()) else {
         return nothing("it has no metric");
     };
-    let held = Held { metric, comparator, limit: limit.value, unit: limit.unit };
+    // A program prints its number in the unit in which its limit is written.
+    let printed = matches!(metric, RequiredMetric::Command(CountedBy::Value));
+    let factor = if printed { limit.factor() } else { 1.0 };
+    let held = Held { metric, comparator, limit: limit.value, unit: limit.unit, factor };
     if rounds.is_empty() {
         return nothing(match metric {
             RequiredMetric::Outage(_) => "failures are made with --failures alone",
@@ -106,6 +109,7 @@ struct Held<'a> {
     comparator: Comparator,
     limit: f64,
     unit: Unit,
+    factor: f64,
 }
 
 impl Held<'_> {
@@ -135,7 +139,7 @@ impl Held<'_> {
     fn values(&self, rounds: &[&TestRound]) -> (Vec<f64>, u32, Option<String>) {
         let (mut values, mut failed, mut why) = (Vec::new(), 0, None);
         for round in rounds {
-            match value(self.metric, &round.seen) {
+            match value(self.metric, &round.seen).map(|value| value * self.factor) {
                 Ok(value) => values.push(value),
                 Err(reason) => {
                     failed += 1;
@@ -168,6 +172,21 @@ impl Held<'_> {
         }
     }
 
+    fn of_the_worst(&self, count: u32, worst: f64) -> String {
+        let of_outage = matches!(
+            self.metric,
+            RequiredMetric::Outage(
+                OutageMetric::Duration | OutageMetric::Detection | OutageMetric::Switchover
+            )
+        );
+        if of_outage && worst == 0.0 {
+            return format!(
+                "the client missed no answer in {count} failures: either something took over, or what failed was not on its way"
+            );
+        }
+        format!("the worst of {count} rounds is {}; what was not seen may be worse", self.text(worst))
+    }
+
     fn worst(&self, rounds: &[&TestRound], least: u32) -> Judged {
         let (values, failed, why) = self.values(rounds);
         let of = |a: f64, b: f64| match self.comparator {
@@ -198,10 +217,7 @@ impl Held<'_> {
                 format!("the worst of {} is {shown}; {least} rounds are needed", rounds_words(count)),
             )
         } else {
-            (
-                RequirementVerdict::Pass,
-                format!("the worst of {count} rounds is {shown}; what was not seen may be worse"),
-            )
+            (RequirementVerdict::Pass, self.of_the_worst(count, worst))
         };
         let ends = values
             .iter()
@@ -367,7 +383,14 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
             }
             CountedBy::Value => done.value.ok_or("its last line is no number")?,
             CountedBy::Failures => match &done.tests {
+                // What is not read may have failed, too; what is not there cannot make good what has.
+                _ if done.unread.is_some() && done.tests.as_ref().is_none_or(|counts| counts.failed == 0) => {
+                    return Err(done.unread.clone().unwrap_or_default().into());
+                }
                 None => return Err("it printed neither JUnit nor TAP".into()),
+                Some(counts) if counts.all == counts.left_out => {
+                    return Err(format!("not one test ran, {} were left out", counts.left_out).into());
+                }
                 // It broke after the tests that it still could print.
                 Some(counts) if counts.failed == 0 && done.exit_code != 0 => {
                     return Err(format!("no test failed, but it ended with {}", done.exit_code).into());

@@ -1,6 +1,7 @@
 //! Makes tests: one round of one of them at a time, and says when there have been enough.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::requirement::Requirements;
@@ -11,6 +12,7 @@ use platforms::{Broken, Cancel, PlatformContext};
 use units::metric::Unit;
 use units::{Nanos, Reason};
 
+use crate::command::Place;
 use crate::in_place::{self, Agents, At, Doses};
 use crate::look::LookedAt;
 use crate::{client, command, failure, judge};
@@ -19,6 +21,10 @@ use crate::{client, command, failure, judge};
 const MOST_FAILURES: usize = 3;
 /// Rounds of one test at most.
 const MOST_ROUNDS: usize = 10_000;
+/// Bytes of what a test's program printed that are kept whole.
+const MOST_PRINTED: usize = 4 << 20;
+/// Of each later round so many.
+const LITTLE: usize = 1024;
 /// How long an outage may last at least before it counts as one without an end.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
 
@@ -30,12 +36,25 @@ pub struct Batch {
     pub rounds: Vec<TestRound>,
     /// Time spent on them.
     pub spent: Duration,
+    /// Bytes of what programs printed in them.
+    printed: usize,
 }
 
 impl Batch {
     /// Without any round.
     pub const fn new(spec: TestSpec) -> Self {
-        Self { spec, rounds: Vec::new(), spent: Duration::ZERO }
+        Self { spec, rounds: Vec::new(), spent: Duration::ZERO, printed: 0 }
+    }
+
+    /// What programs print is kept whole of the first rounds, and of the others its end.
+    fn without_surplus(&mut self, seen: Observed) -> Observed {
+        let Observed::Commanded(mut done) = seen else { return seen };
+        if self.printed > MOST_PRINTED {
+            done.output = command::tail(&done.output, LITTLE);
+            done.errors = command::tail(&done.errors, LITTLE);
+        }
+        self.printed = self.printed.saturating_add(done.output.len()).saturating_add(done.errors.len());
+        Observed::Commanded(done)
     }
 
     /// Whether no round is to follow: it is decided for those `wanted`, or given up.
@@ -71,6 +90,8 @@ pub struct Tester<'a> {
     pub seed: u64,
     /// Agents for probes and loads.
     pub agents: Agents<'a>,
+    /// Where the user's own tests are called: the folder of their file.
+    pub folder: &'a Path,
     /// What programs are started with.
     pub context: &'a PlatformContext,
     /// Set when the user interrupts.
@@ -81,13 +102,14 @@ impl Tester<'_> {
     /// Makes a test once more; none when the user interrupts.
     pub fn again<'b>(&mut self, batch: &'b mut Batch) -> Option<&'b TestRound> {
         let number = u32::try_from(batch.rounds.len() + 1).unwrap_or(u32::MAX);
-        let test = &batch.spec;
+        let test = &batch.spec.clone();
         let (began, started_unix_ns) = (Instant::now(), now());
         let (seen, doses) = match self.see(test, number) {
             Ok(seen) => seen,
             Err(Broken::Interrupted) => return None,
             Err(Broken::Failed(failure)) => (in_place::failed(&failure), Vec::new()),
         };
+        let seen = batch.without_surplus(seen);
         let took_ns = Nanos::from_duration(began.elapsed());
         batch.spent += took_ns.to_duration();
         batch.rounds.push(TestRound {
@@ -120,7 +142,8 @@ impl Tester<'_> {
             TestKind::Command { subject, command, inside, load } => {
                 let (limit, context, cancel) = (self.budget(test), self.context, self.cancel);
                 let name = inside.then(|| format!("{}/{subject}", self.set));
-                let run = || command::run(command, name.as_deref(), context, limit, cancel);
+                let place = name.as_deref().map_or(Place::Here(self.folder), Place::In);
+                let run = || command::run(command, place, context, limit, cancel);
                 self.agents.beside(subject, load, limit, seed, run)
             }
             TestKind::Responses { subject, client, load } => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
@@ -33,13 +34,20 @@ const JUNIT: &str = "junit.xml";
 const REQUIREMENTS: &str = "requirements.toml";
 /// Digests of all of it.
 const MANIFEST: &str = "manifest.json";
-/// Largest file that is read.
+/// Largest file of ours that is read.
 const MOST_BYTES: usize = 512 << 20;
+/// Requirements as we write them are longer than as their author did: every default stands there.
+const MOST_REQUIREMENTS_BYTES: usize = 16 * MAX_SET_BYTES;
+/// Lines that are told at most of what is wrong.
+const MOST_TOLD: usize = 50;
 /// Who may do what with these files.
 const MODE: u32 = 0o644;
 
-/// Makes the folder, or takes one in which an earlier verification is.
-pub(super) fn make(out: &Path) -> anyhow::Result<()> {
+/// Makes the folder, or takes one in which an earlier verification of that set is.
+pub(super) fn make(out: &Path, set: &str) -> anyhow::Result<()> {
+    if let Some(other) = journal::first_set(out).filter(|other| other != set) {
+        bail!("{} is evidence of set {other}, not of {set}: --out names another folder", out.display());
+    }
     if let Ok(mut entries) = fs::read_dir(out) {
         if entries.next().is_none() || out.join(JOURNAL_FILE).is_file() || out.join(RESULTS).is_file() {
             return Ok(());
@@ -86,10 +94,17 @@ pub(super) fn write(out: &Path, wanted: &RequirementFile, verification: &Verific
         file::write(&out.join(name), content, MODE)?;
         digests.insert(*name, Digest::of(content).to_string());
     }
-    if let Ok(journal) = fs::read(out.join(JOURNAL_FILE)) {
-        digests.insert(JOURNAL_FILE, Digest::of(&journal).to_string());
+    if let Ok(digest) = digest(&out.join(JOURNAL_FILE)) {
+        digests.insert(JOURNAL_FILE, digest);
     }
     file::write(&out.join(MANIFEST), json::pretty(&digests)?.as_bytes(), MODE)
+}
+
+/// Digest of a file that is one, and not too long.
+fn digest(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    journal::open_plain(path)?.read_to_end(&mut bytes)?;
+    Ok(Digest::of(&bytes).to_string())
 }
 
 /// A result without its sentences, which another version of this program may word otherwise.
@@ -101,25 +116,65 @@ fn without_words(result: &RequirementResult) -> RequirementResult {
     result
 }
 
+/// Files that are not the ones that were written. Names are ours, never the manifest's.
+fn others(folder: &Path, manifest: &BTreeMap<String, String>) -> Vec<String> {
+    let wrong = |name: &&str| match digest(&folder.join(name)) {
+        Ok(found) if manifest.get(*name) == Some(&found) => None,
+        Ok(_) => Some(format!("{name} is not the file that was written")),
+        Err(error) => Some(format!("{name} cannot be read: {error}")),
+    };
+    [REQUIREMENTS, RESULTS, PAGE, JUNIT, JOURNAL_FILE].iter().filter_map(wrong).collect()
+}
+
+/// What two results differ in.
+fn difference(said: &RequirementResult, is: &RequirementResult) -> Option<String> {
+    let (said, is) = (without_words(said), without_words(is));
+    let value = |one: &RequirementResult| one.direct.as_ref().and_then(|judged| judged.value);
+    if said == is {
+        return None;
+    }
+    let verdicts = |one: &RequirementResult| (one.verdict, one.direct.as_ref().map(|judged| judged.verdict));
+    let own = |one: &RequirementResult| verdicts(one).1.unwrap_or(one.verdict).as_str();
+    let (was, now) = (own(&said), own(&is));
+    Some(if verdicts(&said) != verdicts(&is) {
+        format!("{RESULTS} says {was}, the raw data say {now}")
+    } else if value(&said) != value(&is) {
+        format!("{RESULTS} says {:?}, the raw data say {:?}", value(&said), value(&is))
+    } else {
+        format!("{RESULTS} tells another story of it than the raw data, with the same verdict ({now})")
+    })
+}
+
+/// Page and `JUnit` show these verdicts; only the program that wrote them can say so.
+fn shows(folder: &Path, said: &Verification) -> anyhow::Result<Vec<String>> {
+    if said.bulkhead_version != env!("CARGO_PKG_VERSION") {
+        return Ok(Vec::new());
+    }
+    let junit = junit::xml(said).map_err(|reason| anyhow!(reason))?;
+    let wanted = [(PAGE, report::verification_page::html(said)), (JUNIT, junit)];
+    let differs = |(name, text): &(&str, String)| {
+        digest(&folder.join(name)).is_ok_and(|found| found != Digest::of(text.as_bytes()).to_string())
+    };
+    let all = wanted.iter().filter(|one| differs(one));
+    Ok(all.map(|(name, _)| format!("{name} does not show what {RESULTS} says")).collect())
+}
+
 /// Checks digests, and derives every verdict anew.
 pub(super) fn check(folder: &Path, args: &VerifyArgs) -> Ends {
-    let read = |name: &str, most| file::read("", &folder.join(name), most);
+    let read = |name: &str, most: usize| -> anyhow::Result<String> {
+        let path = folder.join(name);
+        let context = || format!("{} cannot be read", path.display());
+        let mut text = String::new();
+        let file = journal::open_plain(&path).with_context(context)?;
+        file.take(most as u64 + 1).read_to_string(&mut text).with_context(context)?;
+        Ok(text)
+    };
     let manifest = read(MANIFEST, MAX_SET_BYTES).or_bad_input()?;
     let manifest: BTreeMap<String, String> = serde_json::from_str(&manifest)
         .with_context(|| format!("{MANIFEST} means nothing"))
         .or_bad_input()?;
-    let mut wrong = Vec::new();
-    // Names are ours, never the manifest's.
-    for name in [REQUIREMENTS, RESULTS, PAGE, JUNIT, JOURNAL_FILE] {
-        let path = folder.join(name);
-        let is_large = path.metadata().is_ok_and(|about| about.len() > MOST_BYTES as u64);
-        let found =
-            if is_large { None } else { fs::read(&path).ok() }.map(|bytes| Digest::of(&bytes).to_string());
-        if found.as_ref() != manifest.get(name) {
-            wrong.push(format!("{name} is not the file that was written, or is not there"));
-        }
-    }
-    let text = read(REQUIREMENTS, MAX_SET_BYTES).or_bad_input()?;
+    let mut wrong = others(folder, &manifest);
+    let text = read(REQUIREMENTS, MOST_REQUIREMENTS_BYTES).or_bad_input()?;
     let wanted = RequirementFile::from_toml(&text, "")
         .map_err(|errors| anyhow!(errors.in_file(&folder.join(REQUIREMENTS))))
         .or_bad_input()?;
@@ -132,27 +187,32 @@ pub(super) fn check(folder: &Path, args: &VerifyArgs) -> Ends {
             .or_bad_input();
     }
     let runs = journal::read(folder).map_err(|reason| anyhow!(reason)).or_bad_input()?;
+    if runs.last().is_some_and(|run| !run.is_ended) && wrong.iter().any(|one| one.starts_with(JOURNAL_FILE)) {
+        wrong.push(format!(
+            "the last run in {JOURNAL_FILE} was killed, so the rest was not written anew: verify again, --no-run is enough"
+        ));
+    }
+    wrong.extend(shows(folder, &said).or_broke()?);
     let (again, tests) = conclude(&wanted.requirements, &runs, &said.basis);
     for one in &again {
-        match said.requirements.iter().find(|other| other.id == one.id) {
-            Some(other) if without_words(other) == without_words(one) => {}
-            Some(other) => wrong.push(format!(
-                "{}: {RESULTS} says {}, the raw data say {}",
-                one.id,
-                other.verdict.as_str(),
-                one.verdict.as_str()
-            )),
-            None => wrong.push(format!("{}: {RESULTS} has no such requirement", one.id)),
-        }
+        let other = said.requirements.iter().find(|other| other.id == one.id);
+        let differs = other.map_or_else(
+            || Some(format!("{RESULTS} has no such requirement")),
+            |other| difference(other, one),
+        );
+        wrong.extend(differs.map(|differs| format!("{}: {differs}", one.id)));
     }
     if again.len() != said.requirements.len() || tests != said.tests {
         wrong.push(format!("{RESULTS} and {REQUIREMENTS} differ in what there is to verify"));
     }
     if !wrong.is_empty() {
-        for line in &wrong {
+        for line in wrong.iter().take(MOST_TOLD) {
             output::say(&format!("bulkhead: {line}"));
         }
-        return Ok(Ending::NotMet);
+        if wrong.len() > MOST_TOLD {
+            output::say(&format!("bulkhead: and {} more", wrong.len() - MOST_TOLD));
+        }
+        return Ok(Ending::Broke);
     }
     let derived = Verification { requirements: again, tests, ..said };
     output::say(&format!(

@@ -7,6 +7,7 @@
 
 pub mod args;
 mod evidence;
+mod names;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -21,8 +22,8 @@ use super::ending::{Ending, OrStop, Verdict as Ends};
 use super::measure::{Shown, fresh_seed, now, platform_context};
 use super::{file, interrupt, json, output};
 use args::VerifyArgs;
-use model::partition::set::{MAX_SET_BYTES, PartitionEntry};
-use model::requirement::{InjectedFailure, OneOrMore, RequiredLoad, RequirementFile, Requirements};
+use model::partition::set::MAX_SET_BYTES;
+use model::requirement::{RequirementFile, Requirements};
 use model::verification::{
     Acceptance, Basis, Change, RequirementVerdict, TestSpec, VERIFICATION_VERSION, Verification,
     VerifyHeader, VerifyLine,
@@ -58,19 +59,21 @@ pub fn run(args: &VerifyArgs) -> Ends {
     let cancel =
         interrupt::token_saying("interrupted; keeping what was seen (again: at once)").or_lacking()?;
     let looked = LookedAt::now(&state_root(), &wanted.set).map_err(|reason| anyhow!(reason)).or_lacking()?;
-    names_are_there(&wanted.requirements, &looked)
-        .map_err(|error| anyhow!("{}: {error}", path.display()))
-        .or_bad_input()?;
+    names::are_there(&wanted, &looked, &text, path).or_bad_input()?;
     let out = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("{}-verify", wanted.set)));
-    evidence::make(&out).or_bad_input()?;
-    let today = basis::of(&looked, &wanted.requirements);
+    evidence::make(&out, &wanted.set).or_bad_input()?;
+    names::as_in_the_file(&text, path, &looked).or_bad_input()?;
+    let folder = folder_of(path).or_bad_input()?;
+    let today = basis::of(&looked, &wanted.requirements, &folder);
     let began = (Instant::now(), now());
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, seed, args };
+    let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, folder: &folder, seed, args };
     if args.watch {
         return watch::run(&asked, &cancel);
     }
     let ending = if args.no_run { RunEnding::Whole } else { see(&asked, began.1, &cancel).or_broke()? };
+    // Whoever else writes to this folder has it for itself.
+    let _journal = VerifyJournal::open(&out).context("the journal cannot be opened").or_broke()?;
     let mut verification = concluded(&asked, &today, began.1).or_broke()?;
     verification.took_ns = Nanos::from_duration(began.0.elapsed());
     verification.is_whole = ending == RunEnding::Whole;
@@ -85,6 +88,7 @@ struct Asked<'a> {
     only: &'a BTreeSet<String>,
     today: &'a Basis,
     out: &'a Path,
+    folder: &'a Path,
     seed: u64,
     args: &'a VerifyArgs,
 }
@@ -107,6 +111,12 @@ impl Asked<'_> {
         let is_wanted = |test: &TestSpec| test.requirements.iter().any(|id| self.only.contains(id));
         trace::of(&self.wanted.requirements).into_iter().filter(is_wanted).collect()
     }
+}
+
+/// The folder of a file, whoever is called from where.
+fn folder_of(path: &Path) -> anyhow::Result<PathBuf> {
+    let whole = path.canonicalize().with_context(|| path.display().to_string())?;
+    Ok(whole.parent().map_or_else(|| PathBuf::from("/"), Path::to_owned))
 }
 
 /// What all that is in the journal says, held against `today`.
@@ -153,6 +163,7 @@ impl Workplace {
             requirements: &asked.wanted.requirements,
             seed: asked.seed,
             agents: Agents::new(&asked.wanted.set, &self.context, self.scratch.clone(), cancel),
+            folder: asked.folder,
             context: &self.context,
             cancel,
         }
@@ -194,7 +205,11 @@ fn see(asked: &Asked<'_>, started_unix_ns: Nanos, cancel: &Cancel) -> anyhow::Re
     }
     drop(runner);
     work.leave();
-    ending.map_err(|reason| anyhow!(reason))
+    let ending = ending.map_err(|reason| anyhow!(reason))?;
+    if ending == RunEnding::Whole {
+        journal.append(&VerifyLine::End)?;
+    }
+    Ok(ending)
 }
 
 fn tell(step: &Step<'_>, bar: Option<&ProgressBar>) {
@@ -234,49 +249,6 @@ fn chosen(all: &Requirements, named: &[String]) -> anyhow::Result<BTreeSet<Strin
         }
         found.extend(more);
     }
-}
-
-/// What a file of requirements alone cannot know: whether the set that is up has those they are about.
-fn names_are_there(all: &Requirements, looked: &LookedAt) -> anyhow::Result<()> {
-    let set = &looked.set;
-    for (id, one) in all {
-        let declared =
-            one.load.iter().flat_map(RequiredLoad::declared).filter_map(|load| load.place.as_ref());
-        let places = declared.filter(|place| *place != model::requirement::ON_HOST);
-        let failures = one.failure.as_ref().map_or(&[][..], OneOrMore::all);
-        let failing: Vec<String> =
-            failures.iter().filter_map(|part| part.partition().map(str::to_owned)).collect();
-        let partitions = one.partition.iter().chain(one.pair.iter().flatten()).chain(places).chain(&failing);
-        for name in partitions {
-            if !set.partitions.contains_key(name) {
-                let known: Vec<&str> = set.partitions.keys().map(String::as_str).collect();
-                let hint = hint(name, &known);
-                bail!("requirement.{id}: set {} has no partition \"{name}\"{hint}", set.name);
-            }
-        }
-        for failure in failures {
-            let InjectedFailure::Disk(name) = failure else { continue };
-            let writes = |one: &PartitionEntry| !one.rw.is_empty() || !one.volumes.is_empty();
-            if !set.partitions.get(name).is_some_and(writes) {
-                bail!(
-                    "requirement.{id}: partition {name} writes to no folder of this host (rw, volumes): it has no disk that could \
-                     be full"
-                );
-            }
-        }
-        let failing = failures.iter().filter_map(InjectedFailure::network);
-        let networks = one.network.iter().map(|name| (name.as_str(), 0)).chain(failing);
-        for (name, link) in networks {
-            match set.networks.get(name) {
-                None => bail!("requirement.{id}: set {} has no network \"{name}\"", set.name),
-                Some(network) if link >= u32::from(network.links) => {
-                    bail!("requirement.{id}: network {name} has {} links, counted from 0", network.links);
-                }
-                Some(_) => {}
-            }
-        }
-    }
-    Ok(())
 }
 
 /// What earlier verifications in this folder said, and what is different since the last one.

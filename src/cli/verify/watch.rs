@@ -86,12 +86,13 @@ impl Record<'_> {
         let began = rounds.first().map_or_else(now, |round| round.started_unix_ns);
         // A set that is gone cannot be looked at: what was known of it is what this rests on.
         if let Ok(looked) = LookedAt::now(&state_root(), &asked.wanted.set) {
-            self.basis = basis::of(&looked, &asked.wanted.requirements);
+            self.basis = basis::of(&looked, &asked.wanted.requirements, asked.folder);
         }
         self.journal.append(&asked.header(began, &self.basis))?;
         for round in rounds {
             self.journal.append(&VerifyLine::Round(Box::new(round.clone())))?;
         }
+        self.journal.append(&VerifyLine::End)?;
         let mut verification = concluded(asked, &self.basis, began)?;
         verification.took_ns = Nanos::from_nanos(now().get().saturating_sub(began.get()));
         evidence::write(asked.out, asked.wanted, &verification)?;
@@ -130,7 +131,11 @@ fn sentence(changed: &Changed) -> String {
         _ => "cannot be told",
     };
     let until = changed.until_unix_ns.map(|until| {
-        let was = if changed.was == RequirementVerdict::Pass { "it held" } else { "it did not" };
+        let was = match changed.was {
+            RequirementVerdict::Pass => "it held",
+            RequirementVerdict::Fail => "it did not",
+            _ => "that could not be told",
+        };
         format!("; last seen that {was}: {}", format_utc(until))
     });
     let (id, since) = (&changed.id, format_utc(changed.since_unix_ns));

@@ -278,6 +278,9 @@ impl One<'_> {
         if requirement.load.is_some() && !metric.is_sampled() {
             self.add("load", format!("{metric} is looked at, not measured: no load matters"));
         }
+        if loads.is_empty() && matches!(requirement.load, Some(super::RequiredLoad::Declared(_))) {
+            self.add("load", "no load is declared: write load = \"as-is\", or a list such as [\"cpu@host\"]");
+        }
         if loads.len() > 16 {
             self.add("load", "at most 16 loads");
         }
@@ -323,6 +326,10 @@ impl One<'_> {
             .is_some_and(|folder| !folder.starts_with('/') || folder.len() > LONGEST_TEXT)
         {
             self.add("folder", "wanted a path from the root");
+        }
+        if matches!(requirement.limit(), Some((Comparator::Exactly, limit)) if limit.unit == Unit::Count && limit.value.fract() != 0.0)
+        {
+            self.add("exactly", "what is counted is a whole number");
         }
         if matches!(requirement.limit(), Some((Comparator::AtMost, limit)) if limit.value == 0.0 && limit.unit != Unit::Count && limit.unit != Unit::Bytes && limit.unit != Unit::Share)
         {

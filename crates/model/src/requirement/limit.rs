@@ -94,6 +94,15 @@ impl FromStr for RequiredLimit {
     }
 }
 
+impl RequiredLimit {
+    /// How much one of the written unit is in the base of that: 1e6 of `10 ms`.
+    pub fn factor(&self) -> f64 {
+        let name =
+            self.text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '_' | '-' | '+'));
+        UNITS.iter().find(|(known, ..)| *known == name.trim()).map_or(1.0, |(.., factor)| *factor)
+    }
+}
+
 impl TryFrom<Written> for RequiredLimit {
     type Error = Reason;
 

@@ -218,16 +218,7 @@ fn parts_that_fail_come_back_as_written_and_others_are_refused() {
         assert_eq!(failure.to_string(), text);
         assert!(failure.stays());
     }
-    for text in [
-        "disk.db",
-        "disk.db:",
-        "disk.db:var",
-        "disk.:/var",
-        "disk./var",
-        "clock.",
-        "clock.a b",
-        "disk.db:/a\0b",
-    ] {
+    for text in ["disk", "disk.", "disk./var", "clock.", "clock.a b", "clocks"] {
         let why = text.parse::<InjectedFailure>().expect_err(text).to_string();
         assert!(why.contains("disk.NAME"), "{why}");
     }

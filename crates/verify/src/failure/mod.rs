@@ -6,12 +6,13 @@
 //!                                            └► all parts run as before? started if nobody does ─┴► Outage
 //! ```
 //! A stopped switch is let go when the outage has ended; where we are killed before, its supervisor gives it up after some seconds and
-//! starts another one. A full disk and a clock service that stands still are what a process holds that ends with us. So nothing stays
-//! broken, whatever becomes of us.
+//! starts another one. A full disk and a clock service that stands still are what a process holds that ends with us; partitions that nobody
+//! starts again a guard does. So nothing stays broken, whatever becomes of us.
 
 mod armed;
 mod disk;
 mod doing;
+mod guard;
 mod held;
 mod parts;
 
@@ -27,8 +28,10 @@ use units::{Nanos, Reason};
 
 pub use armed::Armed;
 pub use doing::{FAIL_VERB, fail_here};
+pub use guard::{MEND_VERB, mend};
 
 use crate::client::{self, Answering, Asking};
+use guard::Guard;
 use parts::Parts;
 
 /// How often it is looked how far everything is.
@@ -67,8 +70,9 @@ pub fn make(
         );
     }
     parts.arm(failure, exe)?;
-    let asking = Asking::start(client)?;
+    let asking = Asking::sparing(client)?;
     steady(&asking, client, cancel)?;
+    let guard = Guard::start(exe, &state_root(), set, &parts.partitions())?;
     let failed = parts.fail(failure);
     let least = if failure.iter().any(InjectedFailure::stays) { STAYS } else { Duration::ZERO };
     let outcome = failed.and_then(|failed_at| {
@@ -77,6 +81,9 @@ pub fn make(
     });
     // Whatever came of it.
     let undone = parts.undo(failure, exe, RESTORED_WITHIN, cancel);
+    if undone.is_ok() {
+        guard.all_is_back();
+    }
     let (failed_at, restored) = outcome?;
     let mut outage = asking.finish(failed_at);
     let undone = undone?;

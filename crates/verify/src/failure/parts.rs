@@ -80,6 +80,11 @@ impl Parts {
         &self.missing
     }
 
+    /// Names of the partitions that ran.
+    pub fn partitions(&self) -> Vec<&str> {
+        self.ran.keys().filter_map(|kept| kept.strip_prefix("p/")).collect()
+    }
+
     fn folder(&self, kept: &str) -> PathBuf {
         self.root.join(&self.set).join(kept)
     }

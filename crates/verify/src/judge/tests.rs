@@ -21,7 +21,14 @@ fn round(seen: Observed) -> TestRound {
 
 fn printed(value: f64) -> TestRound {
     let (output, errors) = (String::new(), String::new());
-    round(Observed::Commanded(Commanded { exit_code: 0, value: Some(value), tests: None, output, errors }))
+    round(Observed::Commanded(Commanded {
+        exit_code: 0,
+        value: Some(value),
+        tests: None,
+        unread: None,
+        output,
+        errors,
+    }))
 }
 
 #[test]
@@ -31,7 +38,8 @@ fn tests_of_a_command_that_failed_are_told_and_one_that_broke_passes_nothing() {
         let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
         let tests = Some(TestCounts { all: 3, failed, left_out: 0, first_failed });
         let (output, errors) = (String::new(), String::new());
-        let seen = Observed::Commanded(Commanded { exit_code, value: None, tests, output, errors });
+        let seen =
+            Observed::Commanded(Commanded { exit_code, value: None, tests, unread: None, output, errors });
         let got = judged(&wanted, &[round(seen)]);
         (got.verdict, got.reason)
     };

@@ -1,8 +1,9 @@
 //! What the host's kernel says of itself.
 
+use std::fs;
 use std::path::Path;
 
-use model::partition::set::{Phase, SetStatus};
+use model::partition::set::{OVERHEAD, Phase, SetStatus};
 use model::requirement::HostProperty;
 use partition::place::HostTopology;
 use partition::set::status;
@@ -20,8 +21,8 @@ pub fn properties(root: &Path) -> Values {
 
 fn value(property: HostProperty, sets: &[SetStatus]) -> Result<f64, Reason> {
     Ok(match property {
-        HostProperty::MemoryFree => (memory()? - guests(sets)).max(0.0),
-        HostProperty::MemoryOvercommitted => (guests(sets) - memory()?).max(0.0),
+        HostProperty::MemoryFree => (available()? - to_come(sets)).max(0.0),
+        HostProperty::MemoryOvercommitted => (to_come(sets) - available()?).max(0.0),
         HostProperty::SwapUsed => swap_used().ok_or("the kernel does not show its swap")?.as_f64(),
         HostProperty::HugePagesFree => huge_pages_free()?,
         HostProperty::SlowGovernors => slow_governors().ok_or("the kernel shows no governors here")? as f64,
@@ -40,16 +41,28 @@ fn huge_pages_free() -> Result<f64, Reason> {
     Ok(huge.size.get().saturating_mul(huge.free) as f64)
 }
 
-fn memory() -> Result<f64, Reason> {
-    Ok(HostTopology::of_this_host()?.memory.get() as f64)
+/// What the kernel could give away now, whoever has the rest.
+fn available() -> Result<f64, Reason> {
+    Ok(HostTopology::of_this_host()?.available.get() as f64)
 }
 
-/// Memory of all partitions that run or may: their guests' and QEMU's own.
-fn guests(sets: &[SetStatus]) -> f64 {
+/// Memory that partitions may still take: their guests' and QEMU's own, without what they have already.
+fn to_come(sets: &[SetStatus]) -> f64 {
     let all = sets.iter().flat_map(|set| &set.partitions);
     let there = all.filter(|one| !matches!(one.phase, Phase::Missing | Phase::Stopped | Phase::Ended));
     let each = there.map(|one| {
-        one.memory_mib.to_bytes().get().saturating_add(model::partition::set::OVERHEAD.to_bytes().get())
+        let may = one.memory_mib.to_bytes().get().saturating_add(OVERHEAD.to_bytes().get());
+        may.saturating_sub(one.pid.and_then(resident).unwrap_or(0))
     });
     each.fold(0, u64::saturating_add) as f64
+}
+
+/// Memory that a process has, shared with others or not; a guest's is a file in memory. Source: `proc_pid_status(5)`.
+fn resident(pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    Some(kib("VmRSS:")?.saturating_mul(1024))
 }

@@ -1,0 +1,315 @@
+//! What a user's test printed of its tests: `JUnit` XML, or the Test Anything Protocol. What is not understood is said, never left out:
+//! a report that ends in the middle, or says of itself that more failed than it names, is no report of success.
+//!
+//! Sources: `JUnit`'s XML as Jenkins and Surefire write it (suites may hold suites); testanything.org, versions 12 to 14.
+
+use std::collections::BTreeSet;
+
+use model::verification::TestCounts;
+use quick_xml::Reader;
+use quick_xml::events::{BytesStart, Event};
+use units::Reason;
+
+/// Tests that failed which are named.
+const MOST_NAMED: usize = 3;
+/// Letters of a name.
+const LONGEST_NAME: usize = 200;
+/// How a report of `JUnit` begins; that of several suites begins so, too.
+const SUITE: &str = "<testsuite";
+
+/// What was read, and why not all of it was.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Read {
+    /// Tests and failures, where it printed any report.
+    pub tests: Option<TestCounts>,
+    /// What was not understood.
+    pub unread: Option<String>,
+}
+
+/// All reports in an output: those of both kinds count together. Of one that is cut, nothing is missing that may have come later.
+pub fn read(text: &str, is_cut: bool) -> Read {
+    let (xml, unread) = junit(text);
+    let tests = match (xml, tap(text, is_cut)) {
+        (Some(xml), Some(tap)) => Some(both(xml, tap)),
+        (xml, tap) => xml.or(tap),
+    };
+    Read { tests, unread }
+}
+
+fn both(mut one: TestCounts, other: TestCounts) -> TestCounts {
+    one.all = one.all.saturating_add(other.all);
+    one.failed = one.failed.saturating_add(other.failed);
+    one.left_out = one.left_out.saturating_add(other.left_out);
+    one.first_failed.extend(other.first_failed);
+    one.first_failed.truncate(MOST_NAMED);
+    one
+}
+
+/// So many more failed.
+fn failed(counts: &mut TestCounts, name: &str, count: u64) {
+    counts.failed = counts.failed.saturating_add(count);
+    let name: String = name.trim().chars().filter(|sign| !sign.is_control()).take(LONGEST_NAME).collect();
+    if count > 0 && !name.is_empty() && counts.first_failed.len() < MOST_NAMED {
+        counts.first_failed.push(name);
+    }
+}
+
+/// Counts of all documents of `JUnit`, one behind the other.
+fn junit(text: &str) -> (Option<TestCounts>, Option<String>) {
+    let (mut rest, mut counts) = (text, None);
+    while let Some(from) = rest.find(SUITE) {
+        rest = rest.get(from..).unwrap_or_default();
+        let mut document = Document::default();
+        match document.read(rest, counts.get_or_insert_default()) {
+            Ok(read) => rest = rest.get(read..).unwrap_or_default(),
+            Err(why) => return (counts, Some(format!("its JUnit is not understood: {why}"))),
+        }
+    }
+    (counts, None)
+}
+
+/// A suite that is open: its name, how many it says failed, how many had before.
+struct OpenSuite {
+    name: String,
+    declared: u64,
+    before: u64,
+}
+
+/// A test case that is open, and whether it failed or was left out.
+#[derive(Default)]
+struct OpenCase {
+    name: String,
+    failure: Option<String>,
+    is_left_out: bool,
+}
+
+/// A document as far as it was read.
+#[derive(Default)]
+struct Document {
+    suites: Vec<OpenSuite>,
+    case: Option<OpenCase>,
+    depth: usize,
+}
+
+impl Document {
+    /// Reads until the first element is closed; how many bytes that were.
+    fn read(&mut self, text: &str, counts: &mut TestCounts) -> Result<usize, Reason> {
+        let mut reader = Reader::from_str(text);
+        loop {
+            match reader.read_event().map_err(|error| Reason::from(error.to_string()))? {
+                Event::Start(start) => {
+                    self.depth += 1;
+                    self.open(&start, counts);
+                }
+                Event::Empty(start) => {
+                    self.open(&start, counts);
+                    self.close(start.name().as_ref(), counts);
+                }
+                Event::End(end) => {
+                    self.depth = self.depth.saturating_sub(1);
+                    self.close(end.name().as_ref(), counts);
+                }
+                Event::Eof => return Err("it is not ended".into()),
+                _ => {}
+            }
+            if self.depth == 0 {
+                let read = usize::try_from(reader.buffer_position()).unwrap_or(text.len());
+                return Ok(read.max(SUITE.len()));
+            }
+        }
+    }
+
+    fn open(&mut self, start: &BytesStart<'_>, counts: &TestCounts) {
+        let text = |name: &str| {
+            let found = start.try_get_attribute(name).ok().flatten();
+            found.map(|value| String::from_utf8_lossy(&value.value).into_owned()).unwrap_or_default()
+        };
+        let number = |name: &str| text(name).trim().parse::<u64>().unwrap_or(0);
+        match (start.name().as_ref(), &mut self.case) {
+            (b"testsuite" | b"testsuites", None) => self.suites.push(OpenSuite {
+                name: text("name"),
+                declared: number("failures").saturating_add(number("errors")),
+                before: counts.failed,
+            }),
+            (b"testcase", None) => self.case = Some(OpenCase { name: text("name"), ..OpenCase::default() }),
+            (b"failure" | b"error", Some(case)) => case.failure = Some(text("message")),
+            (b"skipped", Some(case)) => case.is_left_out = true,
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, name: &[u8], counts: &mut TestCounts) {
+        match name {
+            b"testcase" => {
+                let Some(case) = self.case.take() else { return };
+                counts.all = counts.all.saturating_add(1);
+                match case.failure {
+                    Some(said) if said.is_empty() => failed(counts, &case.name, 1),
+                    Some(said) => failed(counts, &format!("{}: {said}", case.name), 1),
+                    None => counts.left_out = counts.left_out.saturating_add(u64::from(case.is_left_out)),
+                }
+            }
+            b"testsuite" | b"testsuites" if self.case.is_none() => {
+                let Some(suite) = self.suites.pop() else { return };
+                let named = counts.failed.saturating_sub(suite.before);
+                let unnamed = suite.declared.saturating_sub(named);
+                counts.all = counts.all.saturating_add(unnamed);
+                failed(counts, &format!("{} says that {unnamed} more failed", suite.name), unnamed);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Counts of the Test Anything Protocol: points of the outermost level. What a plan has and did not come, what came twice or beside the
+/// plan, and a plan that is missing count as failed, as `prove` has it.
+fn tap(text: &str, is_cut: bool) -> Option<TestCounts> {
+    let (mut counts, mut planned, mut is_tap) = (TestCounts::default(), None, false);
+    let (mut numbers, mut last, mut bailed) = (BTreeSet::new(), 0, false);
+    for line in text.lines() {
+        if let Some(plan) = line.strip_prefix("1..") {
+            let number = plan.split_whitespace().next().unwrap_or_default();
+            planned = planned.or(number.parse::<u64>().ok());
+            is_tap |= planned.is_some();
+        } else if line.starts_with("TAP version ") {
+            is_tap = true;
+        } else if line.starts_with("Bail out!") {
+            counts.all += 1;
+            failed(&mut counts, line, 1);
+            (is_tap, bailed) = (true, true);
+        } else if let Some((is_good, rest)) = point(line) {
+            is_tap = true;
+            counts.all += 1;
+            let number = number_of(rest).unwrap_or(last + 1);
+            last = number;
+            let directive = directive(rest).map(|directive| directive.trim().to_ascii_lowercase());
+            let is = |word: &str| directive.as_ref().is_some_and(|directive| directive.starts_with(word));
+            if !numbers.insert(number) {
+                failed(&mut counts, &format!("test {number} came twice"), 1);
+            } else if is("skip") {
+                counts.left_out += 1;
+            } else if !is_good && !is("todo") {
+                failed(&mut counts, description(rest), 1);
+            }
+        }
+    }
+    if !is_tap {
+        return None;
+    }
+    match planned {
+        // What was to come after it has a name already.
+        None if bailed => {}
+        _ if is_cut => {}
+        None => {
+            counts.all += 1;
+            failed(&mut counts, "it printed no plan: whether all tests ran is not known", 1);
+        }
+        Some(planned) => {
+            let missing = planned.saturating_sub(counts.all);
+            let surplus = numbers.iter().filter(|number| **number > planned || **number == 0).count() as u64;
+            failed(&mut counts, &format!("{missing} of {planned} tests did not come"), missing);
+            failed(&mut counts, &format!("{surplus} tests are beyond the plan of {planned}"), surplus);
+            counts.all = counts.all.saturating_add(missing);
+        }
+    }
+    Some(counts)
+}
+
+/// The number behind `ok`.
+fn number_of(rest: &str) -> Option<u64> {
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+/// What stands behind the first `#` that is not escaped.
+fn directive(rest: &str) -> Option<&str> {
+    let mut is_escaped = false;
+    for (at, sign) in rest.char_indices() {
+        match sign {
+            '\\' => is_escaped = !is_escaped,
+            '#' if !is_escaped => return rest.get(at + 1..),
+            _ => is_escaped = false,
+        }
+    }
+    None
+}
+
+/// What stands behind a point's number: ` 2 - it is late`.
+fn description(rest: &str) -> &str {
+    let behind = rest.trim_start().trim_start_matches(|sign: char| sign.is_ascii_digit()).trim_start();
+    behind.strip_prefix("- ").unwrap_or(behind)
+}
+
+fn point(line: &str) -> Option<(bool, &str)> {
+    let (is_good, rest) = match line.strip_prefix("not ok") {
+        Some(rest) => (false, rest),
+        None => (true, line.strip_prefix("ok")?),
+    };
+    (rest.is_empty() || rest.starts_with(' ')).then_some((is_good, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn counts(all: u64, failed: u64, left_out: u64, names: &[&str]) -> TestCounts {
+        let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
+        TestCounts { all, failed, left_out, first_failed }
+    }
+
+    #[test]
+    fn junit_is_read_whole_however_deep_and_how_many() {
+        let xml = "building…\n<?xml version=\"1.0\"?><testsuites><testsuite name=\"s\" tests=\"3\"><testcase name=\"a\"/>\
+                   <testcase name=\"b\"><failure message=\"late\">x</failure></testcase><testcase name=\"c\"><skipped/></testcase>\
+                   </testsuite></testsuites>\n3 < 4 & done\n";
+        let good = "<testsuite name=\"t\"><testcase name=\"x\"/></testsuite>";
+        assert_eq!(read(xml, false), Read { tests: Some(counts(3, 1, 1, &["b: late"])), unread: None });
+        let two = format!("{good}\n{xml}");
+        assert_eq!(read(&two, false).tests, Some(counts(4, 1, 1, &["b: late"])));
+        let nested = "<testsuite><testsuite><testcase name=\"n\"><error/></testcase></testsuite></testsuite>";
+        assert_eq!(read(nested, false).tests, Some(counts(1, 1, 0, &["n"])));
+        let declared = "<testsuite name=\"d\" errors=\"1\" failures=\"1\"><testcase name=\"x\"><failure/></testcase></testsuite>";
+        assert_eq!(read(declared, false).tests, Some(counts(2, 2, 0, &["x", "d says that 1 more failed"])));
+        let cut = read("<testsuites><testsuite><testcase name=\"x\"/>", false);
+        assert!(cut.unread.is_some_and(|why| why.contains("not ended")));
+        assert!(read("<testsuite><testcase></testsuite>", false).unread.is_some());
+        let mixed = format!("1..1\nnot ok 1 - z\n{good}");
+        assert_eq!(read(&mixed, false).tests, Some(counts(2, 1, 0, &["z"])));
+    }
+
+    #[test]
+    fn tap_is_read_as_prove_reads_it() {
+        let text = "TAP version 13\n1..5\nok 1 - a\nnot ok 2 b\nok 3 # SKIP no disk\nnot ok 4 # TODO later\n    not ok 1 nested\n";
+        // What is to be done and what is nested has no name of a test that failed.
+        assert_eq!(tap(text, false), Some(counts(5, 2, 1, &["b", "1 of 5 tests did not come"])));
+        assert_eq!(tap("okay\nnothing\n", false), None);
+        assert_eq!(
+            tap("ok 1\nBail out! disk full\n", false),
+            Some(counts(2, 1, 0, &["Bail out! disk full"]))
+        );
+        let many = "1..5\nnot ok 1 - late: 7 ms\u{1b}\nnot ok 2\nnot ok 3 a\nnot ok 4 b\nnot ok 5 c\n";
+        assert_eq!(tap(many, false), Some(counts(5, 5, 0, &["late: 7 ms", "a", "b"])));
+        assert_eq!(
+            tap("1..1\nnot ok 1 - a \\# todo list\n", false),
+            Some(counts(1, 1, 0, &["a \\# todo list"]))
+        );
+        assert_eq!(tap("1..2\nok 1\nok 1\n", false), Some(counts(2, 1, 0, &["test 1 came twice"])));
+        assert_eq!(
+            tap("1..1\nok 1\nok 2\n", false),
+            Some(counts(2, 1, 0, &["1 tests are beyond the plan of 1"]))
+        );
+        assert!(tap("ok\nsegfault, giving up\n", false).is_some_and(|counts| counts.failed == 1));
+        assert_eq!(tap("1..0 # SKIP no database\n", false), Some(counts(0, 0, 0, &[])));
+    }
+
+    proptest! {
+        #[test]
+        fn no_output_makes_it_panic(text in "(<testsuite( errors=\"[0-9]{0,21}\")?/?>|<testcase>|</testcase>|</testsuite>|ok [0-9]{0,21}|not ok|1\\.\\.[0-9]{0,21}|# todo|[&<>\\\\\n é]){0,40}") {
+            let read = read(&text, false);
+            if let Some(counts) = read.tests {
+                prop_assert!(counts.first_failed.len() <= MOST_NAMED);
+            }
+        }
+    }
+}
