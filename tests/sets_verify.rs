@@ -3,11 +3,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 
+use crate::exec_fixture::free_port;
 use crate::set_fixture;
 
 use bulkhead::cli::cache_folder;
@@ -324,7 +324,7 @@ fn a_watch_tells_once_what_does_not_hold_any_more_and_keeps_it() {
     let bench = Bench::pretending();
     let number = bench.path("number");
     fs::write(&number, "1\n").expect("the test's own files");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
+    let free = free_port();
     let text = WATCHED.replace("NUMBER", number.to_str().expect("plain")).replace("PORT", &free.to_string());
     let file = bench.file("plant.toml", &text);
     let out = bench.path("evidence");

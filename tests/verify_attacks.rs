@@ -2,11 +2,11 @@
 //! folders that were made to deceive, and a verification that is killed in the middle of a failure.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::exec_fixture::free_port;
 use crate::set_fixture;
 
 use bulkhead::model::partition::set::Phase;
@@ -220,7 +220,7 @@ fn what_a_killed_verification_has_broken_is_put_back() {
         return;
     }
     let bench = Bench::real();
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
+    let free = free_port();
     let file = bench.file("plant.toml", &FRAGILE.replace("PORT", &free.to_string()));
     let out = bench.path("evidence");
     let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::exec_fixture::free_port;
 use crate::set_fixture;
 
 use bulkhead::model::partition::set::Phase;
@@ -112,6 +112,15 @@ fn outages(folder: &str) -> Vec<(String, Outage)> {
         .collect()
 }
 
+/// Brings a set up whose programs lie in `folder`; its file, and where its evidence will be.
+fn up(bench: &Bench, text: &str, folder: &str) -> [String; 2] {
+    let text = text.replace("FOLDER", folder).replace("PORT", &free_port().to_string());
+    let (file, out) = (bench.file("plant.toml", &text), bench.path("evidence"));
+    let said = bench.up(&file);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    [file, out].map(|path| path.to_str().expect("plain").to_owned())
+}
+
 #[test]
 fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     if !guests_are_there() {
@@ -120,13 +129,7 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     let bench = Bench::real();
     let script = bench.file("echo.py", ECHO);
     let folder = script.parent().and_then(Path::to_str).expect("plain");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
-    let text = RELAY.replace("FOLDER", folder).replace("PORT", &free.to_string());
-    let file = bench.file("plant.toml", &text);
-    let out = bench.path("evidence");
-    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
-    let said = bench.call(&["up", file]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let [file, out] = &up(&bench, RELAY, folder);
 
     let said = bench.call(&["verify", file, "--out", out]);
     assert_eq!(said.code, Some(4), "nothing is broken unless that is asked for: {said:?}");
@@ -235,13 +238,7 @@ fn a_full_disk_is_felt_and_has_room_again_and_a_clock_service_goes_on() {
     fs::create_dir(format!("{folder}/data")).expect("a folder");
     fs::copy("/bin/sleep", format!("{folder}/chronyd"))
         .expect("a program that is called like a clock service");
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|held| held.local_addr()).expect("a port").port();
-    let text = STORING.replace("FOLDER", folder).replace("PORT", &free.to_string());
-    let file = bench.file("plant.toml", &text);
-    let out = bench.path("evidence");
-    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
-    let said = bench.call(&["up", file]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let [file, out] = &up(&bench, STORING, folder);
     let said = bench.call(&["verify", file, "--out", out]);
     assert!(verdicts(out).values().all(|verdict| *verdict == RequirementVerdict::NotRun), "{said:?}");
     let said = bench.call(&["verify", file, "--out", out, "--failures"]);
@@ -261,7 +258,31 @@ fn a_full_disk_is_felt_and_has_room_again_and_a_clock_service_goes_on() {
     assert_eq!(verdicts(out)["C"], RequirementVerdict::Pass, "{said:?}");
     let after = fs::metadata(format!("{folder}/data/stored")).expect("it is there").len();
     assert!(after > before, "there is room again");
+    what_is_paused_stands_still_and_goes_on(&bench);
     assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+/// As verify pauses a partition's program: in the guest's kernel it is `t` then, and before and after it is not.
+fn what_is_paused_stands_still_and_goes_on(bench: &Bench) {
+    let state = || {
+        let look = "for one in /proc/[0-9]*; do read -r name <$one/comm; case $name in python3*) cat $one/status;; esac; done";
+        let said = bench.call(&["exec", "--in", "plant/store", "--", "/bin/sh", "-c", look]);
+        let line = said.out.lines().find(|line| line.starts_with("State:")).map(str::to_owned);
+        line.unwrap_or_else(|| panic!("{said:?}"))
+    };
+    assert!(!state().contains("\tt"), "it runs");
+    let mut command =
+        bench.command(&["exec", "--in", "plant/store", "--user", "root", "--workdir", "/", "--"]);
+    command.args(["/proc/1/exe", "agent", "fail", "pause"]);
+    let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(holder.stdout.take().expect("piped")).lines();
+    assert_eq!(lines.next().expect("a line").expect("text"), "ready");
+    holder.stdin.as_mut().expect("piped").write_all(b"now\n").expect("it hears");
+    assert_eq!(lines.next().expect("a line").expect("text"), "failed");
+    assert!(state().contains("\tt"), "{}", state());
+    drop(holder.stdin.take());
+    assert!(holder.wait().expect("it ends").success());
+    assert!(!state().contains("\tt"), "{}", state());
 }
 
 /// A program that is called like a clock service, and how the kernel says it is: `S`, and `t` when it is held.

@@ -204,7 +204,7 @@ pub enum Observed {
 }
 
 /// What a command did.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Commanded {
     /// Its exit code; 128 and the number of the signal that ended it.

@@ -74,12 +74,22 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
 /// # Errors
 /// There is no `/proc`.
 pub fn children(parent: u32) -> io::Result<Vec<u32>> {
-    let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
-    let pids = names.filter_map(|name| name.to_str()?.parse::<u32>().ok());
     let child = |pid| Stat::of(pid).filter(|stat| !stat.is_dead && stat.parent == parent);
-    let mut found: Vec<(u64, u32)> = pids.filter_map(|pid| Some((child(pid)?.start_ticks, pid))).collect();
+    let mut found: Vec<(u64, u32)> = pids()?.filter_map(|pid| Some((child(pid)?.start_ticks, pid))).collect();
     found.sort_unstable();
     Ok(found.into_iter().map(|(_, pid)| pid).collect())
+}
+
+/// Numbers of all processes.
+fn pids() -> io::Result<impl Iterator<Item = u32>> {
+    let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());
+    Ok(names.filter_map(|name| name.to_str()?.parse().ok()))
+}
+
+/// Whether a process with this environment was started for `folder`.
+fn is_marked(environment: &[u8], folder: &Path) -> bool {
+    let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
+    environment.split(|byte| *byte == 0).any(|one| one == wanted)
 }
 
 /// A process that was started for a folder of ours.
@@ -109,11 +119,8 @@ impl HeldProcess {
             return Ok(None);
         }
         let Some(environment) = held.environment() else { return Ok(None) };
-        let wanted = [MARK.as_bytes(), b"=", folder.as_os_str().as_bytes()].concat();
         match environment {
-            Ok(environment) if environment.split(|byte| *byte == 0).any(|one| one == wanted) => {
-                Ok(Some(held))
-            }
+            Ok(environment) if is_marked(&environment, folder) => Ok(Some(held)),
             Ok(_) => Err(format!(
                 "refused to end process {pid}: nothing shows that it was started for {}; look what it is (ps {pid})",
                 folder.display()
@@ -156,6 +163,27 @@ impl HeldProcess {
             Err(rustix::io::Errno::SRCH | rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Every process that was started for `folder` and has not given itself another environment, in whichever session or group.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn all_marked(folder: &Path) -> io::Result<Vec<Self>> {
+        let bears_it =
+            |pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|found| is_marked(&found, folder));
+        let mut found = Vec::new();
+        for pid in pids()?.filter(|pid| *pid > 1 && *pid != std::process::id()) {
+            // Asked again: the number may have changed hands before it was held.
+            if bears_it(pid)
+                && let Some(held) = Self::hold(pid)?
+                && bears_it(pid)
+                && !held.is_gone(Duration::ZERO)
+            {
+                found.push(held);
+            }
+        }
+        Ok(found)
     }
 
     /// Every process in a cgroup, which must be one that we made: what is in it is ours.
@@ -220,10 +248,7 @@ impl HeldProcess {
 
     fn others_of_group(&self) -> io::Result<Vec<Self>> {
         let mut found = Vec::new();
-        for entry in fs::read_dir("/proc")?.flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-                continue;
-            };
+        for pid in pids()? {
             let is_member = |pid| Stat::of(pid).is_some_and(|stat| stat.group == self.pid && !stat.is_dead);
             if pid == self.pid || !is_member(pid) {
                 continue;

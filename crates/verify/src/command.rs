@@ -8,7 +8,6 @@
 
 mod reports;
 
-use std::fs;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -21,7 +20,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
-use platforms::held_process::MARK;
+use platforms::held_process::{HeldProcess, mark};
 use platforms::spawn::{Bond, spawn};
 use platforms::{Broken, Cancel, PlatformContext};
 
@@ -41,6 +40,7 @@ const MOST_LOOKS: usize = 20;
 const LOOK: Duration = Duration::from_millis(20);
 /// Exit codes of signals begin here.
 const SIGNALLED: i32 = 128;
+
 /// Where a command runs.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'a> {
@@ -74,9 +74,9 @@ pub fn run(
         Place::In(name) => started.args(["exec", "--in", name, "--"]).args(command),
         Place::Here(folder) => started.args(arguments).current_dir(folder),
     };
-    // Each run has its own: whoever bears it is of this run.
-    let mark = format!("{}/command-{}", context.ledger.dir().display(), fresh());
-    started.env(MARK, &mark);
+    // A name that no other run has, of which nothing is made: whoever was started for it is of this run.
+    let run = context.ledger.dir().join(format!("command-{}", fresh()));
+    mark(&mut started, &run);
     started.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match spawn(started, Bond::DiesWithUs, None) {
         Ok(child) => child,
@@ -92,7 +92,7 @@ pub fn run(
         let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
     }
     let last = child.wait();
-    kill_marked(&mark);
+    kill_started(&run);
     let printed = |stream: Option<Followed>| stream.map(Followed::end).unwrap_or_default();
     let (output, errors) = (printed(output), printed(errors));
     match (ended, last) {
@@ -115,28 +115,16 @@ fn fresh() -> u64 {
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Kills what bears the mark in its environment: children in sessions of their own, too.
-fn kill_marked(mark: &str) {
-    let wanted = format!("{MARK}={mark}");
-    let bears_it = |pid: &i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|one| one == wanted.as_bytes())
-    };
+/// Kills what was started for a run: children in sessions of their own, too.
+fn kill_started(run: &Path) {
     // Each look finds what those of the one before had just started.
     for _ in 0..MOST_LOOKS {
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        let found: Vec<i32> = pids.filter(bears_it).collect();
+        let found = HeldProcess::all_marked(run).unwrap_or_default();
         if found.is_empty() {
             return;
         }
-        for pid in found {
-            // Held first, then looked at again: a number that another process got meanwhile is nobody's.
-            let held = rustix::process::Pid::from_raw(pid)
-                .and_then(|raw| rustix::process::pidfd_open(raw, rustix::process::PidfdFlags::empty()).ok());
-            if let Some(held) = held.filter(|_| bears_it(&pid)) {
-                let _ = rustix::process::pidfd_send_signal(held, rustix::process::Signal::KILL);
-            }
+        for process in found {
+            let _ = process.signal(Signal::SIGKILL);
         }
     }
 }

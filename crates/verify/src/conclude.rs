@@ -260,15 +260,7 @@ not_tested = "nobody can"
     }
 
     fn printed(value: f64) -> Observed {
-        let (output, errors) = (String::new(), String::new());
-        Observed::Commanded(Commanded {
-            exit_code: 0,
-            value: Some(value),
-            tests: None,
-            unread: None,
-            output,
-            errors,
-        })
+        Observed::Commanded(Commanded { value: Some(value), ..Commanded::default() })
     }
 
     fn running(value: f64) -> Observed {

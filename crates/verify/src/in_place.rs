@@ -11,7 +11,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::failure::Armed;
 use campaign::demand;
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind};
@@ -26,6 +25,8 @@ use probes::params::ProbeSpec;
 use units::facts::MachineFacts;
 use units::names::PlatformKind;
 use units::{Millis, Reason};
+
+use crate::failure::Armed;
 
 /// Until an agent in a partition answers, on an idle host.
 const START_WITHIN: Duration = Duration::from_secs(60);

@@ -13,7 +13,6 @@ use super::{ending_of, show};
 use crate::cli::ending::{Ending, OrStop, Verdict as Ends};
 use crate::cli::{file, json, output};
 use images::Digest;
-use model::partition::set::MAX_SET_BYTES;
 use model::requirement::RequirementFile;
 use model::verification::{RequirementResult, VERIFICATION_VERSION, Verification};
 use platforms::ledger;
@@ -34,10 +33,6 @@ const JUNIT: &str = "junit.xml";
 const REQUIREMENTS: &str = "requirements.toml";
 /// Digests of all of it.
 const MANIFEST: &str = "manifest.json";
-/// Largest file of ours that is read.
-const MOST_BYTES: usize = 512 << 20;
-/// Requirements as we write them are longer than as their author did: every default stands there.
-const MOST_REQUIREMENTS_BYTES: usize = 16 * MAX_SET_BYTES;
 /// Lines that are told at most of what is wrong.
 const MOST_TOLD: usize = 50;
 /// Who may do what with these files.
@@ -75,7 +70,7 @@ pub(super) fn sweep(out: &Path) -> anyhow::Result<()> {
 
 /// What an earlier verification in this folder said, if this program understands it.
 pub(super) fn earlier(out: &Path) -> Option<Verification> {
-    let text = file::read("", &out.join(RESULTS), MOST_BYTES).ok()?;
+    let text = read(out, RESULTS).ok()?;
     serde_json::from_str(&text).ok().filter(|was: &Verification| was.schema_version == VERIFICATION_VERSION)
 }
 
@@ -98,6 +93,15 @@ pub(super) fn write(out: &Path, wanted: &RequirementFile, verification: &Verific
         digests.insert(JOURNAL_FILE, digest);
     }
     file::write(&out.join(MANIFEST), json::pretty(&digests)?.as_bytes(), MODE)
+}
+
+/// The text of a file that is one, and not too long.
+fn read(folder: &Path, name: &str) -> anyhow::Result<String> {
+    let path = folder.join(name);
+    let context = || format!("{} cannot be read", path.display());
+    let mut text = String::new();
+    journal::open_plain(&path).with_context(context)?.read_to_string(&mut text).with_context(context)?;
+    Ok(text)
 }
 
 /// Digest of a file that is one, and not too long.
@@ -161,24 +165,16 @@ fn shows(folder: &Path, said: &Verification) -> anyhow::Result<Vec<String>> {
 
 /// Checks digests, and derives every verdict anew.
 pub(super) fn check(folder: &Path, args: &VerifyArgs) -> Ends {
-    let read = |name: &str, most: usize| -> anyhow::Result<String> {
-        let path = folder.join(name);
-        let context = || format!("{} cannot be read", path.display());
-        let mut text = String::new();
-        let file = journal::open_plain(&path).with_context(context)?;
-        file.take(most as u64 + 1).read_to_string(&mut text).with_context(context)?;
-        Ok(text)
-    };
-    let manifest = read(MANIFEST, MAX_SET_BYTES).or_bad_input()?;
+    let manifest = read(folder, MANIFEST).or_bad_input()?;
     let manifest: BTreeMap<String, String> = serde_json::from_str(&manifest)
         .with_context(|| format!("{MANIFEST} means nothing"))
         .or_bad_input()?;
     let mut wrong = others(folder, &manifest);
-    let text = read(REQUIREMENTS, MOST_REQUIREMENTS_BYTES).or_bad_input()?;
-    let wanted = RequirementFile::from_toml(&text, "")
+    let text = read(folder, REQUIREMENTS).or_bad_input()?;
+    let wanted = RequirementFile::from_evidence(&text)
         .map_err(|errors| anyhow!(errors.in_file(&folder.join(REQUIREMENTS))))
         .or_bad_input()?;
-    let text = read(RESULTS, MOST_BYTES).or_bad_input()?;
+    let text = read(folder, RESULTS).or_bad_input()?;
     let said: Verification =
         serde_json::from_str(&text).with_context(|| format!("{RESULTS} means nothing")).or_bad_input()?;
     if said.schema_version != VERIFICATION_VERSION {

@@ -14,10 +14,13 @@ use toml::de::{DeTable, DeValue};
 
 use super::{MOST_REQUIREMENTS, Requirement, Requirements, check};
 use crate::partition::is_name;
-use crate::partition::set::{Fault, Faults, ReadSet, SetError, SetErrors};
+use crate::partition::set::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};
 
 /// The key under which requirements stand, in a set's or system's file, too.
 pub const KEY: &str = "requirement";
+
+/// How many times as long as a set's file requirements may be that this program wrote.
+const MOST_WRITTEN: usize = 16;
 
 /// Requirements, and the set that they are about.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,7 +40,19 @@ impl RequirementFile {
     /// # Errors
     /// Everything that is wrong with requirements, with its lines. What else is wrong with a set's file is told by `up`.
     pub fn from_toml(text: &str, stem: &str) -> Result<Self, SetErrors> {
-        let mut tree = ReadSet::whole_tree(text).map_err(|error| SetErrors(vec![error]))?;
+        Self::read(text, stem, MAX_SET_BYTES)
+    }
+
+    /// Reads one that this program wrote: every default stands in it, so it is longer than as its author wrote it.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn from_evidence(text: &str) -> Result<Self, SetErrors> {
+        Self::read(text, "", MOST_WRITTEN * MAX_SET_BYTES)
+    }
+
+    fn read(text: &str, stem: &str, most: usize) -> Result<Self, SetErrors> {
+        let mut tree = ReadSet::whole_tree(text, most).map_err(|error| SetErrors(vec![error]))?;
         let mut faults = Faults::default();
         let mut errors = Vec::new();
         let table = tree.get_mut();

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::partition::set::MAX_SET_BYTES;
 use units::metric::Unit;
 
 const GOOD: &str = r#"
@@ -206,6 +207,20 @@ fn every_metric_of_every_probe_can_be_named_and_has_its_unit() {
             assert_eq!(name.to_string().parse::<RequiredMetric>(), Ok(name));
         }
     }
+}
+
+/// Regression: evidence of a file that was just short enough could not be checked.
+#[test]
+fn what_is_written_of_the_longest_file_is_read_again() {
+    let one = |number: usize| {
+        format!("[requirement.R{number}]\ntext = \"x\"\nmetric = \"host.cpus\"\nhost = true\nexactly = 1\n")
+    };
+    let text = "set = \"plant\"\n".to_owned() + &(0..9_999).map(one).collect::<String>();
+    assert!(text.len() < MAX_SET_BYTES);
+    let read = RequirementFile::from_toml(&text, "").expect("read");
+    let written = toml::to_string(&read).expect("TOML");
+    assert!(written.len() > MAX_SET_BYTES && RequirementFile::from_toml(&written, "").is_err());
+    assert_eq!(RequirementFile::from_evidence(&written).expect("read again"), read);
 }
 
 #[test]

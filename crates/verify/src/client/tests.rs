@@ -23,6 +23,12 @@ const TWICE: u32 = 3;
 /// It stands still for [`STANDS_STILL`] before each tenth answer.
 const SLOW: u32 = 4;
 const STANDS_STILL: Duration = Duration::from_millis(40);
+/// It answers one after the other, and takes [`TAKES`] for each.
+const ONE_BY_ONE: u32 = 5;
+const TAKES: Duration = Duration::from_millis(5);
+
+/// Whose answer it is.
+static TURN: Mutex<()> = Mutex::new(());
 
 struct Server {
     state: Arc<AtomicU32>,
@@ -88,11 +94,15 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
             let answer =
                 if kind == ClientKind::Http { b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() } else { line };
             let times = match now {
-                UP | SLOW => 1,
+                UP | SLOW | ONE_BY_ONE => 1,
                 TWICE => 2,
                 _ => 0,
             };
             answers += 1;
+            if now == ONE_BY_ONE {
+                let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+                thread::sleep(TAKES);
+            }
             if now == SLOW && answers % 10 == 0 {
                 thread::sleep(STANDS_STILL);
             }
@@ -238,6 +248,17 @@ fn the_next_address_is_asked_when_one_does_not_answer_in_time() {
             until("an answer", || asking.answered_in_a_row() >= 20);
         }
     }
+}
+
+/// Regression: a server that answers 200 requests a second was asked a thousand, and so never came back.
+#[test]
+fn a_server_that_is_slower_than_it_is_asked_is_spared_and_answers_for_good() {
+    let mut server = Server::start(ClientKind::Http);
+    server.client.period_ms = Millis::from_millis(1);
+    server.set(ONE_BY_ONE);
+    let asking = Asking::sparing(&server.client).expect("a thread");
+    // Far more than can wait in line and still be answered in time.
+    until("answers in a row", || asking.answered_in_a_row() >= 300);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use platforms::spawn::{Bond, spawn};
 use units::Reason;
 
-use super::doing::{FAIL_VERB, FAILED, PAUSE, READY};
+use super::agent::{FAIL_VERB, FAILED, PAUSE, READY};
 
 /// How long it may take to get there, and to do it.
 const WITHIN: Duration = Duration::from_secs(60);

@@ -9,9 +9,9 @@
 //! starts another one. A full disk and a clock service that stands still are what a process holds that ends with us; partitions that nobody
 //! starts again a guard does. So nothing stays broken, whatever becomes of us.
 
+mod agent;
 mod armed;
 mod disk;
-mod doing;
 mod guard;
 mod held;
 mod parts;
@@ -26,8 +26,8 @@ use partition::set::root::state_root;
 use platforms::Cancel;
 use units::{Nanos, Reason};
 
+pub use agent::{FAIL_VERB, fail_here};
 pub use armed::Armed;
-pub use doing::{FAIL_VERB, fail_here};
 pub use guard::{MEND_VERB, mend};
 
 use crate::client::{self, Answering, Asking};

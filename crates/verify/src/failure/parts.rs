@@ -14,9 +14,9 @@ use partition::set::{folder, process, status};
 use platforms::Cancel;
 use units::Reason;
 
+use super::agent;
 use super::armed::Armed;
 use super::disk::FullDisk;
-use super::doing;
 
 /// How often it is looked how far everything is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -163,8 +163,8 @@ impl Parts {
     pub fn arm(&mut self, failures: &[InjectedFailure], exe: &Path) -> Result<(), Reason> {
         for failure in failures {
             let (inside, word) = match failure {
-                InjectedFailure::Program(name) => (Some(name), doing::PROGRAM),
-                InjectedFailure::Clock(name) => (name.as_ref(), doing::CLOCK),
+                InjectedFailure::Program(name) => (Some(name), agent::PROGRAM),
+                InjectedFailure::Clock(name) => (name.as_ref(), agent::CLOCK),
                 _ => continue,
             };
             let label = inside.map(|name| format!("{}/{name}", self.set));

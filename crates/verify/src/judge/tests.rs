@@ -20,15 +20,7 @@ fn round(seen: Observed) -> TestRound {
 }
 
 fn printed(value: f64) -> TestRound {
-    let (output, errors) = (String::new(), String::new());
-    round(Observed::Commanded(Commanded {
-        exit_code: 0,
-        value: Some(value),
-        tests: None,
-        unread: None,
-        output,
-        errors,
-    }))
+    round(Observed::Commanded(Commanded { value: Some(value), ..Commanded::default() }))
 }
 
 #[test]
@@ -37,9 +29,7 @@ fn tests_of_a_command_that_failed_are_told_and_one_that_broke_passes_nothing() {
     let ran = |exit_code, failed, names: &[&str]| {
         let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
         let tests = Some(TestCounts { all: 3, failed, left_out: 0, first_failed });
-        let (output, errors) = (String::new(), String::new());
-        let seen =
-            Observed::Commanded(Commanded { exit_code, value: None, tests, unread: None, output, errors });
+        let seen = Observed::Commanded(Commanded { exit_code, tests, ..Commanded::default() });
         let got = judged(&wanted, &[round(seen)]);
         (got.verdict, got.reason)
     };

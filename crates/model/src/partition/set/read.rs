@@ -165,18 +165,18 @@ impl ReadSet {
     /// # Errors
     /// It is too long, or no TOML.
     pub fn tree(text: &str) -> Result<Spanned<DeTable<'_>>, SetError> {
-        let mut tree = Self::whole_tree(text)?;
+        let mut tree = Self::whole_tree(text, MAX_SET_BYTES)?;
         tree.get_mut().remove(crate::requirement::KEY);
         Ok(tree)
     }
 
-    /// All keys of a text, with their places in it.
+    /// All keys of a text of at most so many bytes, with their places in it.
     ///
     /// # Errors
     /// It is too long, or no TOML.
-    pub fn whole_tree(text: &str) -> Result<Spanned<DeTable<'_>>, SetError> {
-        if text.len() > MAX_SET_BYTES {
-            let problem = format!("{} bytes are too many for a set; allowed are {MAX_SET_BYTES}", text.len());
+    pub fn whole_tree(text: &str, most: usize) -> Result<Spanned<DeTable<'_>>, SetError> {
+        if text.len() > most {
+            let problem = format!("{} bytes are too many for a set; allowed are {most}", text.len());
             return Err(SetError { line: None, problem });
         }
         DeTable::parse(text).map_err(|error| Self::told(text, &error))
