@@ -186,6 +186,70 @@ fn a_forged_verdict_is_found(bench: &Bench, out: &str) {
     assert!(said.err.contains("the raw data say fail"), "{said:?}");
 }
 
+const TALKING: &str = r#"
+[network.near]
+
+[network.far]
+
+[partition.a]
+program = ["/bin/sleep", "1000"]
+networks = ["near", "far"]
+
+[partition.b]
+program = ["/bin/sleep", "1000"]
+networks = ["near", "far"]
+
+[partition.c]
+program = ["/bin/sleep", "1000"]
+
+[requirement.T]
+text = "A question is answered within a second, while the host is busy."
+pair = ["a", "b"]
+over = "near"
+metric = "net.tcp_round_trip_p50_ns"
+at_most = "1 s"
+load = ["cpu@host", "cpu@c"]
+params = { message_bytes = [64], duration_ms = 100 }
+
+[requirement.U]
+text = "It takes an hour, which it does not."
+pair = ["b", "a"]
+over = "far"
+metric = "net.udp_round_trip_p50_ns"
+at_least = "1 h"
+load = "as-is"
+params = { message_bytes = [64], duration_ms = 100 }
+"#;
+
+#[test]
+fn two_are_measured_between_over_the_network_that_is_named() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let file = bench.file("plant.toml", TALKING);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    let said = bench.call(&["up", file]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let said = bench.call(&["verify", file, "--out", out]);
+    let all = verdicts(out);
+    assert_eq!((all["T"], all["U"]), (RequirementVerdict::Pass, RequirementVerdict::Fail), "{said:?}");
+    let journal = fs::read_to_string(format!("{out}/journal.jsonl")).expect("it is written");
+    assert!(journal.contains("cpu@host") && journal.contains("cpu@c"), "loads have their dose");
+    for (was, is, why) in [
+        ("over = \"near\"", "", "both in far, near: write over"),
+        ("over = \"near\"", "over = \"nearer\"", "not in network \"nearer\""),
+        ("[\"a\", \"b\"]\nover = \"near\"", "[\"a\", \"c\"]", "in no network"),
+    ] {
+        let other = bench.file("plant.toml", &TALKING.replacen(was, is, 1));
+        let said = bench.call(&["verify", other.to_str().expect("plain"), "--out", out]);
+        assert!(said.code == Some(2) && said.err.contains(why) && said.err.contains("line "), "{said:?}");
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
 const IMPORTED: &str = r#"
 [partition.a]
 program = ["/bin/sleep", "1000"]

@@ -11,7 +11,6 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::fleet::Seat;
 use super::host_memory::Before;
 use platforms::host::cpu_log::CpuLog;
 use platforms::host::watch::Watch;
@@ -37,30 +36,35 @@ const GRACE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// One of them.
-pub(super) struct Member {
-    pub(super) seat: Seat,
-    pub(super) instance: Box<dyn Instance>,
-    pub(super) job: Job,
+pub struct Member<S> {
+    /// Its place, as whoever keeps it names that.
+    pub seat: S,
+    /// The instance.
+    pub instance: Box<dyn Instance>,
+    /// What it is asked to do.
+    pub job: Job,
 }
 
 /// What came of it; replies in the order of the members.
-pub(super) struct Together {
-    pub(super) members: Vec<Member>,
-    pub(super) replies: Vec<Result<JobReply, Broken>>,
+pub struct Together<S> {
+    /// Those that measured.
+    pub members: Vec<Member<S>>,
+    /// What each answered.
+    pub replies: Vec<Result<JobReply, Broken>>,
     /// What the host saw of the first one.
-    pub(super) host: Option<HostAccount>,
+    pub host: Option<HostAccount>,
     /// CPU time of each over time, where it was asked for and can be told.
-    pub(super) logs: Vec<Option<CpuLog>>,
+    pub logs: Vec<Option<CpuLog>>,
 }
 
 /// Has all members measure at once and waits for all of them; `needs_all` says that they make their probe together. A
 /// member that was ended because another one broke then, or because the user interrupted, is [`Broken::Interrupted`].
-pub(super) fn together(
-    mut members: Vec<Member>,
+pub fn together<S: Send>(
+    mut members: Vec<Member<S>>,
     kind: PlatformKind,
     needs_all: bool,
     cancel: &Cancel,
-) -> Together {
+) -> Together<S> {
     let grace = needs_all.then_some(GRACE);
     let memory = members.first_mut().map(|first| {
         let probe = first.job.probe.as_ref().map(ProbeSpec::kind);
@@ -75,7 +79,7 @@ pub(super) fn together(
     for (member, begun) in members.iter_mut().zip(begun) {
         waiting.push(begun.and_then(|()| member.instance.start_at(at)));
     }
-    let mut ready: Vec<(&mut Member, Result<(), Broken>)> = members.iter_mut().zip(waiting).collect();
+    let mut ready: Vec<(&mut Member<S>, Result<(), Broken>)> = members.iter_mut().zip(waiting).collect();
     let replies = each(&mut ready, grace, cancel, |(member, waiting), cancel| {
         std::mem::replace(waiting, Ok(())).and_then(|()| member.instance.finish(cancel))
     });
@@ -95,7 +99,7 @@ struct Watching {
 }
 
 impl Watching {
-    fn start(members: &[Member], kind: PlatformKind) -> Self {
+    fn start<S>(members: &[Member<S>], kind: PlatformKind) -> Self {
         let probe = members.first().and_then(|first| first.job.probe.as_ref());
         let closely = probe.is_some_and(|probe| probe.kind() == ProbeKind::Net);
         let looked_at = members.iter().take(if closely { members.len() } else { 1 });

@@ -26,7 +26,7 @@ pub mod foresee;
 pub mod history;
 mod host_cpu;
 mod host_memory;
-mod joint;
+pub mod joint;
 pub mod journal;
 mod latest;
 mod learn;

@@ -353,7 +353,7 @@ impl Bench<'_> {
         wanted: &Wanted,
         layout: Layout,
         instances: Vec<(Seat, Box<dyn Instance>)>,
-    ) -> Result<Vec<Member>, (Vec<(Seat, Box<dyn Instance>)>, String)> {
+    ) -> Result<Vec<Member<Seat>>, (Vec<(Seat, Box<dyn Instance>)>, String)> {
         let mut peers: Vec<Peer> = Vec::new();
         let mut clocks = Vec::new();
         if wanted.needs_network() {

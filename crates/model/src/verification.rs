@@ -53,6 +53,9 @@ pub enum TestKind {
         /// Folder for the files of the probe `disk`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         folder: Option<String>,
+        /// Network over which a pair talks, where it was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        over: Option<String>,
         /// Whether the partition's program stands still meanwhile.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
@@ -103,6 +106,10 @@ impl fmt::Display for TestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Look { subject } => write!(f, "a look at {subject}"),
+            Self::Probe { subject: Subject::Pair([one, other]), probe, load, over, .. } => {
+                let over = over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
+                write!(f, "{} between {one} and {other}{over}, {load}", probe.kind())
+            }
             Self::Probe { subject, probe, load, paused, .. } => {
                 let program = if *paused { ", its program paused" } else { "" };
                 write!(f, "{} in {subject}{program}, {load}", probe.kind())

@@ -6,6 +6,8 @@
 //! ```
 //! An agent stays from round to round: an idle one sleeps and takes nothing.
 
+pub mod between;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;

@@ -134,6 +134,7 @@ fn blank() -> Requirement {
         inside: false,
         params: None,
         folder: None,
+        over: None,
         paused: false,
         confidence: USUAL_CONFIDENCE,
         budget_s: USUAL_BUDGET_S,

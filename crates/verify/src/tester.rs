@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use model::requirement::Requirements;
+use model::requirement::{Requirements, Subject};
 use model::verification::{Observed, RequirementVerdict, TestKind, TestRound, TestSpec};
 use partition::set::root::state_root;
 use partition::set::supervisor::now;
@@ -13,6 +13,7 @@ use units::metric::Unit;
 use units::{Nanos, Reason};
 
 use crate::command::Place;
+use crate::in_place::between;
 use crate::in_place::{self, Agents, At, Doses};
 use crate::look::LookedAt;
 use crate::{client, command, failure, judge};
@@ -135,7 +136,15 @@ impl Tester<'_> {
                     looked.map_or_else(|reason| Observed::Failed { reason }, |looked| looked.at(subject));
                 Ok((values, Doses::new()))
             }
-            TestKind::Probe { subject, probe, load, folder, paused } => {
+            TestKind::Probe { subject: Subject::Pair(pair), probe, load, over, .. } => {
+                let looked = LookedAt::now(&state_root(), self.set);
+                let places = looked.and_then(|looked| between::places(&looked.set, pair, over.as_deref()));
+                match places {
+                    Ok(places) => self.agents.between(&places, probe, load, seed),
+                    Err(reason) => Ok((Observed::Failed { reason }, Doses::new())),
+                }
+            }
+            TestKind::Probe { subject, probe, load, folder, paused, .. } => {
                 let at = At { subject, folder: folder.as_deref(), paused: *paused };
                 self.agents.measure(&at, probe, load, seed)
             }

@@ -27,7 +27,8 @@ fn kind(requirement: &Requirement) -> Option<TestKind> {
     Some(match requirement.metric.as_ref()? {
         RequiredMetric::Probe(_) => {
             let (probe, folder) = (requirement.probe()?, requirement.folder.clone());
-            TestKind::Probe { subject, probe, load, folder, paused: requirement.paused }
+            let (over, paused) = (requirement.over.clone(), requirement.paused);
+            TestKind::Probe { subject, probe, load, folder, over, paused }
         }
         RequiredMetric::Command(_) => TestKind::Command {
             subject: if requirement.inside { subject } else { Subject::Set },

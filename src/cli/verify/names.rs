@@ -11,6 +11,7 @@ use model::requirement::{
     InjectedFailure, KEY, ON_HOST, OneOrMore, RequiredLoad, Requirement, RequirementFile,
 };
 use units::names::hint;
+use verify::in_place::between::places;
 use verify::look::LookedAt;
 
 /// All that requirements name is there.
@@ -30,6 +31,7 @@ pub(super) fn are_there(
         names.networks(one);
         names.ports(one);
         names.disks(one);
+        names.between(one);
     }
     let errors = SetErrors::of(faults.into(), text);
     if errors.0.is_empty() { Ok(()) } else { Err(anyhow!(errors.in_file(path))) }
@@ -99,6 +101,17 @@ impl Names<'_> {
                     self.set.name
                 ),
             );
+        }
+    }
+
+    /// Two that are measured between find each other.
+    fn between(&mut self, one: &Requirement) {
+        let (Some(pair), Some(_)) = (&one.pair, one.probe()) else { return };
+        if !pair.iter().all(|name| self.set.partitions.contains_key(name)) {
+            return;
+        }
+        if let Err(why) = places(self.set, pair, one.over.as_deref()) {
+            self.add(if one.over.is_some() { "over" } else { "pair" }, why.to_string());
         }
     }
 

@@ -208,6 +208,9 @@ impl One<'_> {
     fn subject(&mut self, metric: &RequiredMetric) {
         let subject = self.requirement.subject();
         let (fits, wanted) = match metric {
+            RequiredMetric::Probe(name) if name.probe == ProbeKind::Net => {
+                (matches!(subject, Subject::Pair(_)), "pair = [\"ONE\", \"OTHER\"]")
+            }
             RequiredMetric::Probe(_) => (
                 matches!(subject, Subject::Partition(_) | Subject::Host),
                 "partition = \"NAME\" or host = true",
@@ -257,14 +260,20 @@ impl One<'_> {
             None if requirement.paused => {
                 self.add("paused", "a program stands still only while a probe measures in its place");
             }
+            None if requirement.over.is_some() => {
+                self.add("over", "only probes between a pair have a network");
+            }
             None if requirement.folder.is_some() => self.add("folder", "only the probe disk has a folder"),
             None => {}
-            Some(kind) if kind.is_made_together() => {
-                self.add("metric", format!("{kind} is measured between two instances, which is not possible here; use metric = \"command\""));
+            Some(kind) if kind.is_made_together() && kind != ProbeKind::Net => {
+                self.add("metric", format!("{kind} is measured among instances with channels, which is not possible here; use metric = \"command\""));
             }
             Some(kind) => {
                 if let Err(why) = probe_with(kind, requirement.params.as_ref()) {
                     self.add("params", why.to_string());
+                }
+                if requirement.over.is_some() && kind != ProbeKind::Net {
+                    self.add("over", "only the probe net, between a pair, goes over a network");
                 }
                 if requirement.paused && requirement.partition.is_none() {
                     self.add("paused", "a program stands still in a partition: write partition = \"NAME\"");

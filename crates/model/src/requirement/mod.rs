@@ -105,6 +105,9 @@ pub struct Requirement {
     /// Folder of the partition in which the probe `disk` works; unset means its `/tmp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+    /// Network over which two partitions talk, of a probe between them; unset means the only one that both are in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over: Option<String>,
     /// Whether the partition's program stands still while a probe measures in its place; otherwise it goes on beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
