@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ use crate::leftovers;
 const KILLS: usize = 6;
 const ROUNDS: u32 = 12;
 const SEED: u64 = 20_261_121;
-/// A hang must not hang the test; far more than cleaning up ever takes.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// A hang must not hang the test; far more than cleaning up ever takes, and than two guests that do not boot within their minute.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 fn start(arguments: &[&str], dir: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_bulkhead"))
@@ -60,9 +61,38 @@ fn finished(dir: &Path) -> usize {
 fn wait_for(child: &mut Child, dir: &Path, measurements: usize) {
     let begun = Instant::now();
     while finished(dir) < measurements && child.try_wait().expect("it can be asked").is_none() {
-        assert!(begun.elapsed() < DEADLINE, "no progress: {} measurements", finished(dir));
+        if begun.elapsed() >= DEADLINE {
+            let waits = waits_for(child.id());
+            // Its end closes what it writes to, so what it had said is read too.
+            child.kill().expect("it can be killed");
+            let mut said = String::new();
+            child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+            panic!("no progress: {} measurements\n{}\nit said:\n{said}", finished(dir), waits.join("\n"));
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// What each thread of a process and of all that descend from it waits for, by which a hang is understood.
+fn waits_for(process: u32) -> Vec<String> {
+    let read = |path: String| fs::read_to_string(path).unwrap_or_default();
+    let mut lines =
+        vec![format!("process {process}: {}", read(format!("/proc/{process}/cmdline")).replace('\0', " "))];
+    for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        let of = format!("/proc/{process}/task/{}", thread.file_name().to_string_lossy());
+        let state =
+            read(format!("{of}/status")).lines().find(|line| line.starts_with("State")).map(str::to_owned);
+        lines.push(format!(
+            "  {} {}: {}",
+            read(format!("{of}/comm")).trim(),
+            state.unwrap_or_default(),
+            read(format!("{of}/syscall")).trim()
+        ));
+        for child in read(format!("{of}/children")).split_whitespace().filter_map(|id| id.parse().ok()) {
+            lines.extend(waits_for(child));
+        }
+    }
+    lines
 }
 
 /// What is left of the run, besides the files that a resume needs. The reaper works beside us: it is given time.
