@@ -10,18 +10,19 @@
 //! on its limit is decided in 1 of 20 at most.
 
 mod busy;
+mod set_place;
 mod verdict;
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
-use std::path::PathBuf;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use bulkhead::model::verification::{RequirementResult, RequirementVerdict, Verification};
 use busy::Busy;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use set_place::Place;
 use verdict::{Judge, Mark, say};
 
 /// The word by which this program knows that it is the command that is asked.
@@ -72,40 +73,15 @@ fn number(centre: &str, seed: &str, count: &str) -> Result<f64> {
 /// What came of each requirement, and its value.
 type Told = BTreeMap<String, (RequirementVerdict, Option<f64>)>;
 
-/// Where everything of this bench is.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn call(&self, words: &[&str]) -> Result<()> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
-        command.args(words).env("BULKHEAD_STATE", self.path("state")).current_dir(self.folder.path());
-        let output = command.stdin(Stdio::null()).output().context("starting bulkhead")?;
-        let code = output.status.code();
-        ensure!(
-            matches!(code, Some(0 | 1 | 4)),
-            "{}: {}",
-            words.join(" "),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(())
-    }
-
-    /// Verifies these; what came of each.
-    fn verify(&self, requirements: &str, seed: u64) -> Result<Told> {
-        std::fs::write(self.path("requirements.toml"), format!("set = \"plant\"\n{requirements}"))?;
-        let seed = seed.to_string();
-        self.call(&["verify", "requirements.toml", "--out", "evidence", "--seed", &seed])?;
-        let text = std::fs::read(self.path("evidence").join("verify.json"))?;
-        let told: Verification = serde_json::from_slice(&text)?;
-        let of = |one: RequirementResult| (one.id, (one.verdict, one.direct.and_then(|judged| judged.value)));
-        Ok(told.requirements.into_iter().map(of).collect())
-    }
+/// Verifies these; what came of each.
+fn verify(place: &Place, requirements: &str, seed: u64) -> Result<Told> {
+    std::fs::write(place.path("requirements.toml"), format!("set = \"plant\"\n{requirements}"))?;
+    let seed = seed.to_string();
+    place.call(&["verify", "requirements.toml", "--out", "evidence", "--seed", &seed])?;
+    let text = std::fs::read(place.path("evidence").join("verify.json"))?;
+    let told: Verification = serde_json::from_slice(&text)?;
+    let of = |one: RequirementResult| (one.id, (one.verdict, one.direct.and_then(|judged| judged.value)));
+    Ok(told.requirements.into_iter().map(of).collect())
 }
 
 fn run(words: &[String]) -> Result<Judge> {
@@ -113,7 +89,7 @@ fn run(words: &[String]) -> Result<Judge> {
     let after = |name: &str| words.iter().skip_while(|word| *word != name).nth(1);
     let seed: u64 = after("--seed").map_or(Ok(2026), |word| word.parse())?;
     let runs = words.first().and_then(|word| word.parse().ok()).unwrap_or(20);
-    let place = Place { folder: tempfile::tempdir()? };
+    let place = Place::new()?;
     std::fs::write(place.path("plant.toml"), SET)?;
     place.call(&["up", "plant.toml"])?;
     let busy = is_there("--busy").then(Busy::start);
@@ -126,14 +102,14 @@ fn run(words: &[String]) -> Result<Judge> {
 }
 
 fn repeat(place: &Place, runs: u32, seed: u64, beside: &str) -> Result<Judge> {
-    let pilot = place.verify(&syscall("pilot", "at_most = \"1 s\""), seed)?;
+    let pilot = verify(place, &syscall("pilot", "at_most = \"1 s\""), seed)?;
     let call_ns =
         pilot.get("pilot").and_then(|(_, value)| *value).context("a system call was not measured")?;
     say(&format!("a system call takes {call_ns:.0} ns"));
     let mut verdicts: BTreeMap<String, Vec<RequirementVerdict>> = BTreeMap::new();
     for run in 1..=u64::from(runs) {
         let seed = seed.wrapping_add(run);
-        let told = place.verify(&requirements(place, call_ns, seed)?, seed)?;
+        let told = verify(place, &requirements(place, call_ns, seed)?, seed)?;
         let words: Vec<String> =
             told.iter().map(|(id, (verdict, _))| format!("{id} {}", verdict.as_str())).collect();
         say(&format!("run {run} of {runs}: {}", words.join(", ")));

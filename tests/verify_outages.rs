@@ -81,6 +81,13 @@ at_most = "1 min"
 failure = "link.control.1"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
 
+[requirement.C]
+text = "So is one whose cable is pulled out."
+metric = "outage.duration_ns"
+at_most = "1 min"
+failure = "cable.control.0@web"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
 [requirement.W]
 text = "Half of all who ask are answered within two seconds."
 metric = "response.p50_ns"
@@ -137,12 +144,23 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     assert_eq!(verdicts(out)["W"], RequirementVerdict::Pass, "{said:?}");
     assert!(outages(out).is_empty());
 
+    let carriers_lost = |name: &str| -> u32 {
+        let counts = "cat /sys/class/net/*/carrier_down_count";
+        let said = bench.call(&["exec", "--in", &format!("plant/{name}"), "--", "/bin/sh", "-c", counts]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+        said.out.lines().filter_map(|count| count.parse::<u32>().ok()).sum()
+    };
+    let before = ["web", "db"].map(carriers_lost);
+    let cable = bench.call(&["verify", file, "--out", out, "--failures", "--only", "C"]);
+    let lost = ["web", "db"].map(carriers_lost);
+    assert_eq!([lost[0] - before[0], lost[1] - before[1]], [3, 0], "each time, and of web alone: {cable:?}");
+
     let said = bench.call(&["verify", file, "--out", out, "--failures"]);
     let all = outages(out);
     for (id, verdict) in verdicts(out) {
         assert_eq!(verdict, RequirementVerdict::Pass, "{id}: {said:?}, {all:?}");
     }
-    assert_eq!((said.code, all.len()), (Some(0), 12), "three of each: {said:?}");
+    assert_eq!((said.code, all.len()), (Some(0), 18), "three of each, and those of before: {said:?}");
     let of = |id: &str| -> Vec<&Outage> {
         let text = fs::read(format!("{out}/verify.json")).expect("it is written");
         let verification: Verification = serde_json::from_slice(&text).expect("a verification");
@@ -157,6 +175,10 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     }
     assert!(of("P").iter().all(|outage| outage.undone.contains("web was started again by us")), "{all:?}");
     assert!(of("Q").iter().all(|outage| outage.undone.contains("by itself")), "{all:?}");
+    assert!(
+        of("C").iter().all(|outage| outage.undone.contains("cable.control.0@web is in again")),
+        "{all:?}"
+    );
     assert!(of("L").iter().all(|outage| outage.undone.contains("control.1 was let go")), "{all:?}");
 
     let set = bench.ps().expect("it is up");

@@ -260,6 +260,9 @@ pub struct Responses {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Outage {
+    /// When it was made to fail, nanoseconds since 1970, to hold logs of the application against; journals of before 2026-11-27 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_unix_ns: Option<Nanos>,
     /// Requests that were answered before the failure.
     pub answered_before: u64,
     /// When the first request was made that was not answered in time; none if all were.

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use model::requirement::{Client, ClientKind};
 use model::verification::Outage;
+use partition::set::supervisor::now;
 use platforms::Cancel;
 use units::{Nanos, Reason};
 
@@ -247,6 +248,7 @@ impl Asking {
         let doubled = asked.iter().filter(|one| one.answers > 1).count();
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         Outage {
+            failed_unix_ns: Some(now().saturating_sub(Nanos::from_duration(failed_at.elapsed()))),
             answered_before: count(before),
             first_missing_ns: missing.first().map(|first| since(first.at)),
             answered_again_ns: again.map(since),

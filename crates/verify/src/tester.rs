@@ -138,9 +138,9 @@ impl Tester<'_> {
             }
             TestKind::Probe { subject: Subject::Pair(pair), probe, load, over, .. } => {
                 let looked = LookedAt::now(&state_root(), self.set);
-                let places = looked.and_then(|looked| between::places(&looked.set, pair, over.as_deref()));
-                match places {
-                    Ok(places) => self.agents.between(&places, probe, load, seed),
+                let ends = looked.and_then(|looked| between::ends(&looked.set, pair, over.as_deref()));
+                match ends {
+                    Ok(ends) => self.agents.between(&ends, probe, load, seed),
                     Err(reason) => Ok((Observed::Failed { reason }, Doses::new())),
                 }
             }

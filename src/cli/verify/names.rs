@@ -11,7 +11,7 @@ use model::requirement::{
     InjectedFailure, KEY, ON_HOST, OneOrMore, RequiredLoad, Requirement, RequirementFile,
 };
 use units::names::hint;
-use verify::in_place::between::places;
+use verify::in_place::between::ends;
 use verify::look::LookedAt;
 
 /// All that requirements name is there.
@@ -31,6 +31,7 @@ pub(super) fn are_there(
         names.networks(one);
         names.ports(one);
         names.disks(one);
+        names.cables(one);
         names.between(one);
     }
     let errors = SetErrors::of(faults.into(), text);
@@ -110,7 +111,7 @@ impl Names<'_> {
         if !pair.iter().all(|name| self.set.partitions.contains_key(name)) {
             return;
         }
-        if let Err(why) = places(self.set, pair, one.over.as_deref()) {
+        if let Err(why) = ends(self.set, pair, one.over.as_deref()) {
             self.add(if one.over.is_some() { "over" } else { "pair" }, why.to_string());
         }
     }
@@ -124,6 +125,18 @@ impl Names<'_> {
                     "{name} writes to no folder of this host (rw, volumes): it has no disk that could be full"
                 );
                 self.add("failure", problem);
+            }
+        }
+    }
+
+    /// Whose cable is pulled out is in that network.
+    fn cables(&mut self, one: &Requirement) {
+        let Ok(wiring) = self.set.wiring() else { return };
+        for failure in failures(one) {
+            let InjectedFailure::Cable(network, _, name) = failure else { continue };
+            let is_apart = wiring.get(network).is_some_and(|wired| !wired.members.contains_key(name));
+            if self.set.partitions.contains_key(name) && is_apart {
+                self.add("failure", format!("{name} is not in network {network}: it has no cable there"));
             }
         }
     }

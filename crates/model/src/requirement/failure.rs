@@ -24,6 +24,8 @@ pub enum InjectedFailure {
     Switch(String, u32),
     /// `link.NETWORK.LINK`: the switch of a link stands still for a while, and carries nothing.
     Link(String, u32),
+    /// `cable.NETWORK.LINK@NAME`: what leads from a partition to the switch of a link is pulled out for a while.
+    Cable(String, u32, String),
     /// `disk.NAME`: all that a partition may write to on the host is full for a while.
     Disk(String),
     /// `clock.NAME`: the clock service in a partition stands still for a while; `clock`: that of the host.
@@ -36,7 +38,11 @@ impl InjectedFailure {
     /// The partition that is hit, where it is one.
     pub fn partition(&self) -> Option<&str> {
         match self {
-            Self::Program(name) | Self::Qemu(name) | Self::Partition(name) | Self::Disk(name) => Some(name),
+            Self::Program(name)
+            | Self::Qemu(name)
+            | Self::Partition(name)
+            | Self::Disk(name)
+            | Self::Cable(_, _, name) => Some(name),
             Self::Clock(name) => name.as_deref(),
             Self::Switch(..) | Self::Link(..) | Self::Host => None,
         }
@@ -50,7 +56,9 @@ impl InjectedFailure {
     /// The network that is hit, where it is one.
     pub fn network(&self) -> Option<(&str, u32)> {
         match self {
-            Self::Switch(name, link) | Self::Link(name, link) => Some((name, *link)),
+            Self::Switch(name, link) | Self::Link(name, link) | Self::Cable(name, link, _) => {
+                Some((name, *link))
+            }
             _ => None,
         }
     }
@@ -64,7 +72,7 @@ impl FromStr for InjectedFailure {
         let wanted = || {
             Reason::from(format!(
                 "\"{shown}\" is no part that can fail: wanted program.NAME, qemu.NAME, partition.NAME, \
-                 switch.NETWORK.LINK, link.NETWORK.LINK, disk.NAME, clock.NAME, clock, or host"
+                 switch.NETWORK.LINK, link.NETWORK.LINK, cable.NETWORK.LINK@NAME, disk.NAME, clock.NAME, clock, or host"
             ))
         };
         if text == "host" {
@@ -74,22 +82,27 @@ impl FromStr for InjectedFailure {
             return Ok(Self::Clock(None));
         }
         let (kind, rest) = text.split_once('.').ok_or_else(wanted)?;
-        let linked = || {
+        let linked = |rest: &str| {
             let (network, link) = rest.rsplit_once('.').ok_or_else(wanted)?;
             if !is_name(network) {
                 return Err(wanted());
             }
             Ok((network.to_owned(), link.parse().map_err(|_| wanted())?))
         };
-        let named = || if is_name(rest) { Ok(rest.to_owned()) } else { Err(wanted()) };
+        let named = |name: &str| if is_name(name) { Ok(name.to_owned()) } else { Err(wanted()) };
         match kind {
-            "disk" => named().map(Self::Disk),
-            "clock" => named().map(|name| Self::Clock(Some(name))),
-            "program" => named().map(Self::Program),
-            "qemu" => named().map(Self::Qemu),
-            "partition" => named().map(Self::Partition),
-            "switch" => linked().map(|(network, link)| Self::Switch(network, link)),
-            "link" => linked().map(|(network, link)| Self::Link(network, link)),
+            "cable" => {
+                let (link, name) = rest.split_once('@').ok_or_else(wanted)?;
+                let ((network, link), name) = (linked(link)?, named(name)?);
+                Ok(Self::Cable(network, link, name))
+            }
+            "disk" => named(rest).map(Self::Disk),
+            "clock" => named(rest).map(|name| Self::Clock(Some(name))),
+            "program" => named(rest).map(Self::Program),
+            "qemu" => named(rest).map(Self::Qemu),
+            "partition" => named(rest).map(Self::Partition),
+            "switch" => linked(rest).map(|(network, link)| Self::Switch(network, link)),
+            "link" => linked(rest).map(|(network, link)| Self::Link(network, link)),
             _ => Err(wanted()),
         }
     }
@@ -103,6 +116,7 @@ impl fmt::Display for InjectedFailure {
             Self::Partition(name) => f.pad(&format!("partition.{name}")),
             Self::Switch(network, link) => f.pad(&format!("switch.{network}.{link}")),
             Self::Link(network, link) => f.pad(&format!("link.{network}.{link}")),
+            Self::Cable(network, link, name) => f.pad(&format!("cable.{network}.{link}@{name}")),
             Self::Disk(name) => f.pad(&format!("disk.{name}")),
             Self::Clock(Some(name)) => f.pad(&format!("clock.{name}")),
             Self::Clock(None) => f.pad("clock"),
@@ -134,8 +148,8 @@ impl schemars::JsonSchema for InjectedFailure {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": "^(host|clock|(program|qemu|partition|disk|clock)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+)$",
-            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, disk.NAME, clock.NAME, clock, host."
+            "pattern": "^(host|clock|(program|qemu|partition|disk|clock)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+|cable\\.[^ ]+\\.[0-9]+@[^ ]+)$",
+            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, cable.NETWORK.LINK@NAME, disk.NAME, clock.NAME, clock, host."
         })
     }
 }

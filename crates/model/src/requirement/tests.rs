@@ -233,9 +233,23 @@ fn parts_that_fail_come_back_as_written_and_others_are_refused() {
         assert_eq!(failure.to_string(), text);
         assert!(failure.stays());
     }
-    for text in ["disk", "disk.", "disk./var", "clock.", "clock.a b", "clocks"] {
+    let cable = InjectedFailure::Cable("lab.net".to_owned(), 1, "db.a".to_owned());
+    assert_eq!("cable.lab.net.1@db.a".parse(), Ok(cable.clone()));
+    assert_eq!((cable.network(), cable.partition()), (Some(("lab.net", 1)), Some("db.a")));
+    for text in [
+        "cable.net.1",
+        "cable.net@db",
+        "cable.net.1@",
+        "cable.net.1@a@b",
+        "disk",
+        "disk.",
+        "disk./var",
+        "clock.",
+        "clock.a b",
+        "clocks",
+    ] {
         let why = text.parse::<InjectedFailure>().expect_err(text).to_string();
-        assert!(why.contains("disk.NAME"), "{why}");
+        assert!(why.contains("cable.NETWORK.LINK@NAME"), "{why}");
     }
 }
 

@@ -6,15 +6,15 @@
 //!                                            └► all parts run as before? started if nobody does ─┴► Outage
 //! ```
 //! A stopped switch is let go when the outage has ended; where we are killed before, its supervisor gives it up after some seconds and
-//! starts another one. A full disk and a clock service that stands still are what a process holds that ends with us; partitions that nobody
-//! starts again a guard does. So nothing stays broken, whatever becomes of us.
+//! starts another one. A full disk, a cable that is out and a clock service that stands still last as long as we say so; partitions that
+//! nobody starts again a guard does. So nothing stays broken, whatever becomes of us.
 
 mod agent;
 mod armed;
-mod disk;
 mod guard;
 mod held;
 mod parts;
+mod told;
 
 use std::ops::Range;
 use std::path::Path;

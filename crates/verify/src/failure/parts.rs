@@ -16,7 +16,7 @@ use units::Reason;
 
 use super::agent;
 use super::armed::Armed;
-use super::disk::FullDisk;
+use super::told::Told;
 
 /// How often it is looked how far everything is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -30,8 +30,8 @@ pub struct Parts {
     missing: Vec<String>,
     /// Failures that others make, ready to happen.
     armed: Vec<(InjectedFailure, Armed)>,
-    /// Disks that are full.
-    full: Vec<(InjectedFailure, FullDisk)>,
+    /// Failures that last as long as somebody says so.
+    told: Vec<(InjectedFailure, Told)>,
     /// What did not come back by itself, in words.
     done: Vec<String>,
 }
@@ -65,7 +65,7 @@ impl Parts {
             ran,
             missing,
             armed: Vec::new(),
-            full: Vec::new(),
+            told: Vec::new(),
             done: Vec::new(),
         })
     }
@@ -114,7 +114,9 @@ impl Parts {
                 Some(format!("n/{network}.{link}"))
             }
             // Nothing stops running.
-            InjectedFailure::Disk(_) | InjectedFailure::Clock(_) => return Vec::new(),
+            InjectedFailure::Cable(..) | InjectedFailure::Disk(_) | InjectedFailure::Clock(_) => {
+                return Vec::new();
+            }
             InjectedFailure::Host => None,
         };
         self.ran.keys().filter(|kept| named.as_ref().is_none_or(|named| named == *kept)).collect()
@@ -184,10 +186,13 @@ impl Parts {
         let doomed: Vec<&String> = with_supervisor.flat_map(|one| self.hit_by(one)).collect();
         let supervisors = doomed.into_iter().try_for_each(|kept| self.kill_supervisor(kept));
         self.armed.iter_mut().try_for_each(|(_, armed)| armed.fire())?;
-        for disk in failures {
-            let InjectedFailure::Disk(name) = disk else { continue };
-            let full = self.full_disk(name)?;
-            self.full.push((disk.clone(), full));
+        for failure in failures {
+            let told = match failure {
+                InjectedFailure::Disk(name) => self.full_disk(name)?,
+                InjectedFailure::Cable(network, link, name) => self.pulled_cable(network, *link, name)?,
+                _ => continue,
+            };
+            self.told.push((failure.clone(), told));
         }
         // That a program was killed may be the end of the partition, and of who killed it.
         let mut to_come = self.armed.iter_mut().filter(|(of, _)| matches!(of, InjectedFailure::Clock(_)));
@@ -196,17 +201,32 @@ impl Parts {
         Ok(failed_at)
     }
 
-    fn full_disk(&self, name: &str) -> Result<FullDisk, Reason> {
+    fn full_disk(&self, name: &str) -> Result<Told, Reason> {
         let folder = self.folder(&format!("p/{name}"));
         let server = folder::read_state(&folder).and_then(|state| state.files).ok_or_else(|| {
             format!("{name} has no files of the host over virtio-fs: there is no disk that could be full")
         })?;
-        FullDisk::begin(server, &folder)
+        Told::full_disk(server, folder)
+    }
+
+    fn pulled_cable(&self, network: &str, link: u32, name: &str) -> Result<Told, Reason> {
+        let path = self.root.join(&self.set);
+        let set = folder::read_set(&path).ok_or_else(|| format!("set \"{}\" is not up", self.set))?;
+        let wiring = set.set.wiring().map_err(|fault| Reason::from(fault.problem))?;
+        let member = wiring.get(network).and_then(|wiring| wiring.members.get(name));
+        let plug = member.ok_or_else(|| format!("{name} is not in network {network}"))?.number;
+        let kept = format!("n/{network}.{link}");
+        let switch = self.ran.get(&kept).ok_or_else(|| format!("{} does not run", name_of(&kept)))?;
+        let folder_of_link = path.join("l").join(name_of(&kept));
+        Told::pulled_cable(switch.clone(), self.folder(&kept), folder_of_link, plug)
     }
 
     fn fail_one(&self, failure: &InjectedFailure) -> Result<(), Reason> {
         match failure {
-            InjectedFailure::Program(_) | InjectedFailure::Disk(_) | InjectedFailure::Clock(_) => Ok(()),
+            InjectedFailure::Program(_)
+            | InjectedFailure::Cable(..)
+            | InjectedFailure::Disk(_)
+            | InjectedFailure::Clock(_) => Ok(()),
             InjectedFailure::Qemu(name) | InjectedFailure::Partition(name) => self.kill(&format!("p/{name}")),
             InjectedFailure::Switch(network, link) => self.kill(&format!("n/{network}.{link}")),
             InjectedFailure::Link(network, link) => {
@@ -285,9 +305,10 @@ impl Parts {
                 Ok(()) => {}
             }
         }
-        for (failure, full) in self.full.drain(..) {
-            drop(full);
-            self.done.push(format!("{failure} has room again"));
+        for (failure, told) in self.told.drain(..) {
+            drop(told);
+            let is = if matches!(failure, InjectedFailure::Disk(_)) { "has room" } else { "is in" };
+            self.done.push(format!("{failure} {is} again"));
         }
         for failure in failures {
             let InjectedFailure::Link(network, link) = failure else { continue };

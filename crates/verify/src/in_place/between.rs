@@ -24,7 +24,7 @@ use super::{Agents, Doses, Seat, USUAL_FOLDER, broken, stretched};
 const FIRST_PORT: u16 = 24_600;
 
 /// A partition, and its address.
-pub struct Place {
+pub struct PairEnd {
     name: String,
     address: Ipv4Addr,
 }
@@ -33,18 +33,18 @@ pub struct Place {
 ///
 /// # Errors
 /// There is none, or more than one.
-pub fn places(set: &PartitionSet, pair: &[String; 2], over: Option<&str>) -> Result<[Place; 2], Reason> {
+pub fn ends(set: &PartitionSet, pair: &[String; 2], over: Option<&str>) -> Result<[PairEnd; 2], Reason> {
     let wiring = set.wiring().map_err(|fault| Reason::from(fault.problem))?;
     let [one, other] = pair;
     let both = |(name, wired): (String, Wiring)| {
-        let place = |of: &String| {
+        let end = |of: &String| {
             let number = wired.members.get(of)?.number;
-            Some(Place { name: of.clone(), address: wired.subnet.host(number) })
+            Some(PairEnd { name: of.clone(), address: wired.subnet.host(number) })
         };
-        Some((name, [place(one)?, place(other)?]))
+        Some((name, [end(one)?, end(other)?]))
     };
     let wanted = wiring.into_iter().filter(|(name, _)| over.is_none_or(|over| over == name));
-    let mut all: Vec<(String, [Place; 2])> = wanted.filter_map(both).collect();
+    let mut all: Vec<(String, [PairEnd; 2])> = wanted.filter_map(both).collect();
     if all.len() > 1 {
         let names: Vec<String> = all.into_iter().map(|(name, _)| name).collect();
         return Err(
@@ -54,7 +54,7 @@ pub fn places(set: &PartitionSet, pair: &[String; 2], over: Option<&str>) -> Res
     let network =
         over.map_or_else(|| "in no network".to_owned(), |over| format!("not in network \"{over}\""));
     let missing = || format!("{one} and {other} are {network} together").into();
-    all.pop().map(|(_, places)| places).ok_or_else(missing)
+    all.pop().map(|(_, ends)| ends).ok_or_else(missing)
 }
 
 impl Agents<'_> {
@@ -64,13 +64,13 @@ impl Agents<'_> {
     /// It broke, or the user interrupted.
     pub fn between(
         &mut self,
-        places: &[Place; 2],
+        ends: &[PairEnd; 2],
         probe: &ProbeSpec,
         load: &RequiredLoad,
         seed: u64,
     ) -> Result<(Observed, Doses), Broken> {
-        let seats = places.each_ref().map(|place| Seat {
-            partition: Some(place.name.clone()),
+        let seats = ends.each_ref().map(|end| Seat {
+            partition: Some(end.name.clone()),
             folder: USUAL_FOLDER.to_owned(),
             number: 0,
         });
@@ -78,7 +78,7 @@ impl Agents<'_> {
         let loads: Vec<&DeclaredLoad> = load.declared().iter().collect();
         let host = Seat { partition: None, ..seats[0].clone() };
         let mut begun = self.begin_loads(&host, &loads, &longest, seed)?;
-        let replies = self.together(places, &seats, probe, seed);
+        let replies = self.together(ends, &seats, probe, seed);
         let doses = self.end_loads(&mut begun);
         let (outcome, doses) = (replies?, doses?);
         Ok((outcome, doses))
@@ -86,14 +86,14 @@ impl Agents<'_> {
 
     fn together(
         &mut self,
-        places: &[Place; 2],
+        ends: &[PairEnd; 2],
         seats: &[Seat; 2],
         probe: &ProbeSpec,
         seed: u64,
     ) -> Result<Observed, Broken> {
         let peer =
-            |(port, place): (u16, &Place)| Peer { host: 0, address: SocketAddr::from((place.address, port)) };
-        let peers: Vec<Peer> = [FIRST_PORT, FIRST_PORT + 100].into_iter().zip(places).map(peer).collect();
+            |(port, end): (u16, &PairEnd)| Peer { host: 0, address: SocketAddr::from((end.address, port)) };
+        let peers: Vec<Peer> = [FIRST_PORT, FIRST_PORT + 100].into_iter().zip(ends).map(peer).collect();
         let mut members = Vec::new();
         for (rank, seat) in (0..).zip(seats) {
             let id = self.next_job();

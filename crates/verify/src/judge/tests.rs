@@ -109,6 +109,7 @@ fn the_worst_of_three_outages_counts_and_one_without_an_end_is_as_long_as_was_wa
     );
     let outage = |again: Option<u64>| {
         round(Observed::Outage(Outage {
+            failed_unix_ns: None,
             answered_before: 20,
             first_missing_ns: Some(Nanos::from_nanos(1_000_000)),
             answered_again_ns: again.map(|s| Nanos::from_nanos(s * 1_000_000_000)),

@@ -12,6 +12,7 @@
 //! [`Switch`] is the whole of it but for the sockets, and pure: bytes and moments in, bytes out. [`process`] moves them.
 
 mod bucket;
+pub mod cable;
 mod core;
 mod dial;
 pub mod order;

@@ -20,6 +20,7 @@ use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::{Mode, umask};
 
+use super::cable::{PULL_SIGNAL, Pulled};
 use super::core::{PlugNumber, Switch, TRUNK};
 use super::dial::{check_folder, dial, listen, plugs};
 use super::order::{SwitchOrder, Trunk};
@@ -47,6 +48,7 @@ pub fn serve(order: &SwitchOrder) -> Result<(), Reason> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
+    signals.add(PULL_SIGNAL);
     let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
     let ends = signals.thread_block().and_then(|()| SignalFd::with_flags(&signals, flags));
     let ends = ends.map_err(|error| format!("signals: {error}"))?;
@@ -63,6 +65,7 @@ pub fn serve(order: &SwitchOrder) -> Result<(), Reason> {
         beat,
         switch: Switch::default(),
         wires: BTreeMap::new(),
+        pulled: Pulled::default(),
         door,
         begun: Instant::now(),
         find_at: Duration::ZERO,
@@ -85,6 +88,7 @@ struct Server<'a> {
     switch: Switch,
     /// One per plug with somebody in it.
     wires: BTreeMap<PlugNumber, UnixStream>,
+    pulled: Pulled,
     door: Option<UnixListener>,
     begun: Instant,
     /// When plugs are to be looked for next.
@@ -99,23 +103,28 @@ struct Server<'a> {
 #[derive(Default)]
 struct Found {
     end: bool,
+    /// Somebody pulls cables.
+    pull: bool,
     visitor: bool,
     wires: Vec<(PlugNumber, PollFlags)>,
 }
 
 impl Server<'_> {
-    fn run(&mut self, ends: &SignalFd) -> Result<(), Reason> {
+    fn run(&mut self, signals: &SignalFd) -> Result<(), Reason> {
         loop {
             let now = self.begun.elapsed();
             if now >= self.find_at {
                 self.find(now)?;
             }
             self.state.write(self.order.state.as_deref(), &self.switch, now)?;
-            let found = self.wait(ends, now).map_err(|error| format!("poll: {error}"))?;
+            let found = self.wait(signals, now).map_err(|error| format!("poll: {error}"))?;
             if found.end {
                 return Ok(());
             }
             let now = self.begun.elapsed();
+            if found.pull {
+                self.pull(now);
+            }
             if now.saturating_sub(self.turned_at) > STANDSTILL {
                 self.switch.stood_still(now);
             }
@@ -130,8 +139,8 @@ impl Server<'_> {
         }
     }
 
-    fn wait(&self, ends: &SignalFd, now: Duration) -> Result<Found, Errno> {
-        let mut polled = vec![PollFd::new(ends.as_fd(), PollFlags::POLLIN)];
+    fn wait(&self, signals: &SignalFd, now: Duration) -> Result<Found, Errno> {
+        let mut polled = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         // Whoever comes while there is a trunk waits until it has gone.
         let door = self.door.as_ref().filter(|_| !self.wires.contains_key(&TRUNK));
         polled.extend(door.map(|door| PollFd::new(door.as_fd(), PollFlags::POLLIN)));
@@ -154,11 +163,13 @@ impl Server<'_> {
         }
         let flags = |place: usize| polled.get(place).and_then(PollFd::revents).unwrap_or(PollFlags::empty());
         let wires = self.wires.keys().enumerate().map(|(place, number)| (*number, flags(first + place)));
-        Ok(Found {
-            end: !flags(0).is_empty(),
-            visitor: door.is_some() && !flags(1).is_empty(),
-            wires: wires.collect(),
-        })
+        let (mut end, mut pull) = (false, false);
+        if !flags(0).is_empty() {
+            let told = signals.read_signal()?;
+            pull = told.is_some_and(|told| told.ssi_signo == PULL_SIGNAL as u32);
+            end = told.is_some() && !pull;
+        }
+        Ok(Found { end, pull, visitor: door.is_some() && !flags(1).is_empty(), wires: wires.collect() })
     }
 
     /// Dials every plug that nobody is in, and shows that this goes on.
@@ -173,6 +184,7 @@ impl Server<'_> {
         }
         for (number, path) in there {
             if !self.wires.contains_key(&number)
+                && !self.pulled.is_out(number, now)
                 && let Ok(wire) = dial(&path)
             {
                 self.plug_in(number, wire);
@@ -187,6 +199,15 @@ impl Server<'_> {
             && wire.set_nonblocking(true).is_ok()
         {
             self.plug_in(TRUNK, wire);
+        }
+    }
+
+    /// Hangs up on those whose cables are pulled out.
+    fn pull(&mut self, now: Duration) {
+        for number in self.pulled.look(&self.order.folder, now) {
+            if self.wires.contains_key(&number) {
+                self.unplug(number);
+            }
         }
     }
 

@@ -1,0 +1,408 @@
+//! Outages that are made in a set of real guests: is what `verify` says of them so, and does nothing stay broken, not by `kill -9` either?
+//!
+//! ```text
+//!  client of verify  ┐
+//!  prober of its own ┴─► port of the host ─► web ─► UDP over a doubled network ─► db
+//! ```
+//! Both ask every 8 ms, by code of their own. What verify wrote of a failure is held against what the prober saw of it: the first answer
+//! after which none is missing. A line that finds no way is lost, so nobody has to catch up with what was asked meanwhile.
+//!
+//! `cargo bench --bench outages -- [OF EACH] [KIND …]`: so many of each kind of failure (default 20: half an hour).
+//! `cargo bench --bench outages -- kill [MOMENTS] [--seed N]`: `kill -9` of verify at so many moments (default 100), of all kinds.
+//!
+//! Marks: farther than 10 ms from the prober's: none; what does not run as before: none.
+
+mod prober;
+#[path = "../set_place/mod.rs"]
+mod set_place;
+#[path = "../verdict/mod.rs"]
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use bulkhead::model::partition::set::{Phase, SetStatus};
+use bulkhead::model::verification::{Observed, Outage, TestRound, Verification, VerifyLine};
+use bulkhead::units::Nanos;
+use prober::{Asked, Prober};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use set_place::Place;
+use verdict::{Judge, say};
+
+/// Failures that are made.
+const KINDS: [&str; 10] = [
+    "program.db",
+    "program.web",
+    "qemu.db",
+    "partition.db",
+    "switch.near.0",
+    "link.near.0",
+    "cable.near.0@db",
+    "disk.db",
+    "clock.clock",
+    "host",
+];
+/// When an answer is late.
+const WITHIN: Duration = Duration::from_millis(200);
+/// How far an outage may be from what it was.
+const FAR: Duration = Duration::from_millis(10);
+/// Made in one run of verify.
+const IN_A_RUN: u64 = 3;
+/// A hang must not hang the bench.
+const PATIENCE: Duration = Duration::from_secs(180);
+/// Answers in a row after which the service is there.
+const STEADY: usize = 20;
+
+/// Sends each line on and its answer back; waits for nothing.
+const WEB: &str = "
+import select, socket
+db = (socket.gethostbyname('db'), 9001)
+beyond = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+beyond.setblocking(False)
+door = socket.create_server(('', 9000), backlog=128)
+poll = select.epoll()
+poll.register(beyond, select.EPOLLIN)
+poll.register(door, select.EPOLLIN)
+visitors = {}
+rest = {}
+def leave(number):
+    rest.pop(number, None)
+    visitors.pop(number).close()
+while True:
+    for number, _ in poll.poll():
+        if number == door.fileno():
+            visitor, _ = door.accept()
+            visitor.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            visitors[visitor.fileno()] = visitor
+            poll.register(visitor, select.EPOLLIN)
+        elif number == beyond.fileno():
+            try:
+                text = beyond.recv(200)
+                to, text = text.split(b' ', 1)
+                if int(to) in visitors:
+                    visitors[int(to)].sendall(text)
+            except OSError:
+                pass
+        else:
+            try:
+                text = visitors[number].recv(4000)
+            except OSError:
+                text = b''
+            if not text:
+                leave(number)
+                continue
+            *lines, rest[number] = (rest.get(number, b'') + text).split(b'\\n')
+            for line in lines:
+                try:
+                    beyond.sendto(b'%d %s\\n' % (number, line), db)
+                except OSError:
+                    pass
+";
+
+const DB: &str = "
+import socket
+door = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+door.bind(('', 9001))
+while True:
+    text, sender = door.recvfrom(100)
+    try:
+        door.sendto(text, sender)
+    except OSError:
+        pass
+";
+
+const SET: &str = r#"
+[network.near]
+links = 2
+
+[partition.db]
+program = ["/usr/bin/python3", "FOLDER/db.py"]
+ro = ["FOLDER/db.py"]
+rw = ["FOLDER/data"]
+networks = ["near"]
+restart = "on-failure"
+
+[partition.web]
+program = ["/usr/bin/python3", "FOLDER/web.py"]
+ro = ["FOLDER/web.py"]
+networks = ["near"]
+ports = ["PORT:9000"]
+restart = "on-failure"
+
+[partition.clock]
+program = ["FOLDER/chronyd", "100000"]
+ro = ["FOLDER/chronyd"]
+"#;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    verdict::ended("outages", run(&words))
+}
+
+fn run(words: &[String]) -> Result<Judge> {
+    let bench = Bench::start()?;
+    let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
+    let outcome = if words.first().is_some_and(|word| word == "kill") {
+        bench.kills(numbers.first().copied().unwrap_or(100), numbers.get(1).copied().unwrap_or(2026))
+    } else {
+        let wanted = |kind: &&str| words.iter().any(|word| word == kind);
+        let named: Vec<&str> = KINDS.into_iter().filter(|kind| wanted(kind)).collect();
+        let kinds = if named.is_empty() { KINDS.to_vec() } else { named };
+        bench.outages(numbers.first().copied().unwrap_or(20), &kinds)
+    };
+    bench.place.call(&["down", "plant"])?;
+    outcome
+}
+
+struct Bench {
+    place: Place,
+    at: SocketAddr,
+}
+
+impl Bench {
+    fn start() -> Result<Self> {
+        let place = Place::new()?;
+        let folder = place.path("");
+        let folder = folder.to_str().context("a folder's name")?.trim_end_matches('/');
+        std::fs::write(place.path("web.py"), WEB)?;
+        std::fs::write(place.path("db.py"), DB)?;
+        std::fs::create_dir(place.path("data"))?;
+        std::fs::copy("/bin/sleep", place.path("chronyd"))?;
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let set = SET.replace("FOLDER", folder).replace("PORT", &port.to_string());
+        std::fs::write(place.path("plant.toml"), set)?;
+        let bench = Self { place, at: (Ipv4Addr::LOCALHOST, port).into() };
+        bench.place.call(&["up", "plant.toml"])?;
+        Ok(bench)
+    }
+
+    fn requirements(&self, kinds: &[&str]) -> String {
+        let one = |(number, kind): (usize, &&str)| {
+            format!(
+                "[requirement.R{number}]\ntext = \"{kind}\"\nmetric = \"outage.duration_ns\"\nat_most = \"1 min\"\n\
+                 failure = \"{kind}\"\nclient = {{ kind = \"echo\", at = \"{}\", period_ms = 8, answer_within_ms = {} }}\n",
+                self.at,
+                WITHIN.as_millis()
+            )
+        };
+        let all: String = kinds.iter().enumerate().map(one).collect();
+        format!("set = \"plant\"\n{all}")
+    }
+
+    fn words(kind: &str) -> Result<[String; 7]> {
+        let number = KINDS.iter().position(|known| *known == kind).context("a kind")?;
+        let id = format!("R{number}");
+        Ok(["verify", "requirements.toml", "--out", "evidence", "--failures", "--only", &id]
+            .map(str::to_owned))
+    }
+
+    /// Kinds take turns, so that what has failed has run well for a while before it fails again.
+    fn outages(&self, of_each: u64, kinds: &[&str]) -> Result<Judge> {
+        std::fs::write(self.place.path("requirements.toml"), self.requirements(kinds))?;
+        let mut seen: BTreeMap<String, (Vec<f64>, usize)> = BTreeMap::new();
+        for _ in 0..of_each.div_ceil(IN_A_RUN) {
+            for (kind, outcome) in self.each_three_times()? {
+                let (differences, failed) = seen.entry(kind.clone()).or_default();
+                match outcome {
+                    Ok(difference) => differences.push(difference),
+                    Err(why) => {
+                        say(&format!("{kind}: {why}"));
+                        *failed += 1;
+                    }
+                }
+            }
+        }
+        let mut judge = Judge::default();
+        let (mut far_of_all, mut all, mut none) = (0, 0, 0);
+        for (kind, (differences, failed)) in &seen {
+            let far = differences.iter().filter(|ms| ms.abs() > FAR.as_secs_f64() * 1e3).count() as u64;
+            let what = format!("outages of {kind} that verify says more than 10 ms other than they were");
+            judge.never_without(&what, far, differences.len() as u64, *failed);
+            verdict::show(&format!("{kind}: verify's less the prober's, ms"), differences);
+            (far_of_all, all, none) = (far_of_all + far, all + differences.len() as u64, none + failed);
+        }
+        let what = "all outages that verify says more than 10 ms other than they were";
+        judge.never_without(what, far_of_all, all, none);
+        Ok(judge)
+    }
+
+    /// Of each kind, verify's outages less the prober's, ms, or why there is none.
+    fn each_three_times(&self) -> Result<Vec<(String, Result<f64, String>)>> {
+        let prober = Prober::start(self.at);
+        let begun = Nanos::from_duration(prober::now());
+        self.place.call(&["verify", "requirements.toml", "--out", "evidence", "--failures"])?;
+        let asked = prober.asked();
+        let text = std::fs::read(self.place.path("evidence").join("verify.json"))?;
+        let told: Verification = serde_json::from_slice(&text)?;
+        let kinds: BTreeMap<String, String> =
+            told.requirements.into_iter().filter_map(|one| Some((one.test?, one.requirement.text))).collect();
+        let held = |round: TestRound| {
+            let kind = kinds.get(&round.test).cloned().unwrap_or_default();
+            let outcome = match round.seen {
+                Observed::Outage(outage) => difference(&kind, &outage, &asked),
+                Observed::Failed { reason } => Err(reason.to_string()),
+                _ => Err("no outage".to_owned()),
+            };
+            (kind, outcome)
+        };
+        Ok(self.rounds(begun)?.into_iter().map(held).collect())
+    }
+
+    /// What the journal says of failures since then.
+    fn rounds(&self, since: Nanos) -> Result<Vec<TestRound>> {
+        let journal = std::fs::read_to_string(self.place.path("evidence").join("journal.jsonl"))?;
+        let lines: Vec<VerifyLine> =
+            journal.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("the journal")?;
+        let rounds = lines.into_iter().filter_map(|line| match line {
+            VerifyLine::Round(round) if round.started_unix_ns >= since => Some(*round),
+            _ => None,
+        });
+        Ok(rounds.collect())
+    }
+
+    fn kills(&self, moments: u64, seed: u64) -> Result<Judge> {
+        say(&format!("seed {seed}"));
+        std::fs::write(self.place.path("requirements.toml"), self.requirements(&KINDS))?;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut broken, mut cut) = (0, 0);
+        for moment in 1..=moments {
+            let kind = KINDS[random.random_range(0..KINDS.len())];
+            let words = Self::words(kind)?;
+            let words = words.each_ref().map(String::as_str);
+            let mut verify = self.place.command(&words).spawn()?;
+            let after = Duration::from_millis(random.random_range(0..12_000));
+            let until = Instant::now() + after;
+            while verify.try_wait()?.is_none() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            cut += u64::from(verify.try_wait()?.is_none());
+            let _ = verify.kill();
+            verify.wait()?;
+            let outcome = self.is_as_before();
+            let told = outcome
+                .as_ref()
+                .map_or_else(ToString::to_string, |took| format!("as before {took:.1?} later"));
+            say(&format!("{moment} of {moments}: {kind}, killed after {after:.1?}: {told}"));
+            broken += u64::from(outcome.is_err());
+            if outcome.is_err() {
+                self.place.call(&["down", "plant"])?;
+                self.place.call(&["up", "plant.toml"])?;
+            }
+        }
+        say(&format!("{cut} of {moments} had not ended by themselves"));
+        let mut judge = Judge::default();
+        judge.never(
+            "moments of kill -9 of verify after which the system does not run as before",
+            broken,
+            moments,
+        );
+        Ok(judge)
+    }
+
+    /// Until all parts run, the service answers, and nothing of verify is there any more.
+    fn is_as_before(&self) -> Result<Duration> {
+        let begun = Instant::now();
+        let mut why = self.what_is_other()?;
+        while let Some(other) = &why {
+            if begun.elapsed() > PATIENCE {
+                bail!("after {PATIENCE:?} {other}");
+            }
+            std::thread::sleep(Duration::from_millis(200));
+            why = self.what_is_other()?;
+        }
+        Ok(begun.elapsed())
+    }
+
+    fn what_is_other(&self) -> Result<Option<String>> {
+        let output = self.place.call(&["ps", "plant", "--json"])?;
+        let sets: Vec<SetStatus> = serde_json::from_slice(&output.stdout)?;
+        let set = sets.into_iter().next().context("the set is gone")?;
+        if let Some(one) = set.partitions.iter().find(|one| one.phase != Phase::Running) {
+            return Ok(Some(format!("{} is {}", one.name, one.phase.word())));
+        }
+        for switch in &set.switches {
+            let stat = switch
+                .pid
+                .map(|pid| std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default());
+            let state = stat.as_deref().and_then(|stat| stat.rsplit_once(") ")?.1.chars().next());
+            if !matches!(state, Some('S' | 'R')) {
+                return Ok(Some(format!("{} is in state {state:?}", switch.name)));
+            }
+        }
+        if let Some(words) = left()? {
+            return Ok(Some(format!("still runs: {words}")));
+        }
+        let carriers =
+            "cat /sys/class/net/*/carrier; cat /proc/[0-9]*/status | grep -E 'State:.*(stop|trac)' || true";
+        for name in ["plant/db", "plant/web", "plant/clock"] {
+            let output =
+                self.place.command(&["exec", "--in", name, "--", "/bin/sh", "-c", carriers]).output()?;
+            let said = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() || said.lines().any(|line| line == "0" || line.starts_with("State")) {
+                return Ok(Some(format!("in {name}: {said:?}")));
+            }
+        }
+        let room = ["exec", "--in", "plant/db", "--", "/bin/sh", "-c", "echo x > \"$0\"/x"];
+        let data = self.place.path("data");
+        let output = self.place.command(&room).arg(data).output()?;
+        if !output.status.success() {
+            return Ok(Some(format!("db cannot write: {}", String::from_utf8_lossy(&output.stderr).trim())));
+        }
+        let prober = Prober::start(self.at);
+        std::thread::sleep(Duration::from_secs(1));
+        let answered = prober.asked().iter().filter(|one| one.answered.is_some()).count();
+        Ok((answered < STEADY).then(|| format!("{answered} answers in a second")))
+    }
+}
+
+/// A process that makes failures or mends them.
+fn left() -> Result<Option<String>> {
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+        let is_one = words.iter().skip(1).any(|word| matches!(*word, b"verify" | b"mend" | b"fail"));
+        let is_ours = words.first().is_some_and(|program| program.ends_with(b"bulkhead"));
+        if is_one && is_ours {
+            let shown: Vec<_> = words.into_iter().map(String::from_utf8_lossy).collect();
+            return Ok(Some(shown.join(" ")));
+        }
+    }
+    Ok(None)
+}
+
+/// What verify says less what the prober saw, ms.
+fn difference(kind: &str, outage: &Outage, asked: &[Asked]) -> Result<f64, String> {
+    let failed = outage.failed_unix_ns.ok_or("no moment")?.to_duration();
+    let window = failed.saturating_sub(WITHIN)..=failed + outage.waited_ns.to_duration();
+    let of_it: Vec<&Asked> = asked.iter().filter(|one| window.contains(&one.at)).collect();
+    let in_time = |one: &Asked| one.answered.is_some_and(|at| at.saturating_sub(one.at) <= WITHIN);
+    // What was asked at the end may be answered later.
+    let known = of_it.partition_point(|one| one.at + WITHIN < *window.end());
+    let truth = match of_it[..known].iter().rposition(|one| !in_time(one)) {
+        None => Duration::ZERO,
+        Some(last) => {
+            let again = of_it[last + 1..].iter().filter_map(|one| one.answered).min();
+            again.ok_or("the prober was not answered again")?.saturating_sub(failed)
+        }
+    };
+    let said = match (outage.first_missing_ns, outage.answered_again_ns) {
+        (None, _) => Duration::ZERO,
+        (Some(_), Some(again)) => again.to_duration(),
+        (Some(_), None) => return Err("it did not come back".to_owned()),
+    };
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let first = of_it
+        .iter()
+        .find(|one| one.at >= failed && !in_time(one))
+        .map(|one| one.at.as_secs_f64() - failed.as_secs_f64());
+    let first = first.map_or_else(
+        || "none missing".to_owned(),
+        |first| format!("first missing {:.1} ms after it failed", first * 1e3),
+    );
+    say(&format!("{kind}: verify {:.1} ms, prober {:.1} ms, {first}", ms(said), ms(truth)));
+    Ok(ms(said) - ms(truth))
+}
