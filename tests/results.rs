@@ -37,3 +37,4 @@ mod stats_spectrum;
 mod stats_tail;
 mod stats_timing;
 mod verdicts;
+mod verify_page;

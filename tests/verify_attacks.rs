@@ -247,9 +247,9 @@ fn what_a_killed_verification_has_broken_is_put_back() {
     assert_eq!(said.code, Some(0), "{said:?}");
     let text = fs::read(format!("{out}/verify.json")).expect("it is written");
     let told: Verification = serde_json::from_slice(&text).expect("a verification");
-    let reason =
-        told.requirements.first().and_then(|one| one.direct.as_ref()).map(|judged| judged.reason.clone());
-    assert!(reason.is_some_and(|reason| reason.contains("was not on its way")), "{told:?}");
+    let judged = told.requirements.first().and_then(|one| one.direct.as_ref());
+    // Whom the client asks is not hit; that it answers late beside other work is no matter here.
+    assert!(judged.is_some_and(|judged| judged.rounds == 3 && judged.failed_rounds == 0), "{told:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     // Who has put it back looks for a moment whether it stays.
     let until = Instant::now() + PATIENCE;

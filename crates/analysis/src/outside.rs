@@ -148,10 +148,18 @@ fn to_signed(value: f64) -> i64 {
     value.round() as i64
 }
 
+/// No clock runs so many times as fast as another one, or as slowly: it has jumped.
+const MOST_RATE: f64 = 2.0;
+
 /// When the probe began on the host's clock, with the bound of the error; between the two readings, because the
-/// instance's clock may run at another rate.
+/// instance's clock may run at another rate. Where it jumped instead, nobody knows when, and the error is the jump.
 pub fn began_on_host(time: &OutsideTime) -> Option<(f64, f64)> {
-    let error = time.before.round_trip_ns.as_f64().max(time.after.round_trip_ns.as_f64()) / 2.0;
+    let mut error = time.before.round_trip_ns.as_f64().max(time.after.round_trip_ns.as_f64()) / 2.0;
+    let inside = between(time.before.monotonic_ns, time.after.monotonic_ns);
+    let host = between(time.before.host_ns, time.after.host_ns);
+    if inside > MOST_RATE * host || host > MOST_RATE * inside {
+        error += (inside - host).abs();
+    }
     Some((time.before.host_ns.as_f64() + since_before(time, time.began_ns)?, error))
 }
 
@@ -383,6 +391,9 @@ mod tests {
 
     #[test]
     fn starts_are_put_on_the_hosts_clock_and_their_skew_has_the_error_of_the_two_that_decide_it() {
+        // A guest's clock that jumped by 2.5 s beside a machine that stood still, as it was seen once.
+        let jumped = began_on_host(&time(0.65, 3_900_000.0, 0, 20_000)).unwrap();
+        assert!((jumped.1 - 2.535e9).abs() < 1e6, "{jumped:?}");
         let (at, error) = began_on_host(&time(1.0, 100_000.0, 0, 20_000)).unwrap();
         assert!((at - 100.25e9).abs() < 10.0, "{at}");
         assert!((error - 10_000.0).abs() < 1e-6);

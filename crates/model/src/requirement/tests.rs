@@ -142,6 +142,11 @@ fn what_is_wrong_is_told_with_its_line() {
             "it has two limits",
         ),
         (
+            "exactly = 0\n\n[requirement.R3]",
+            "at_least = 0\n\n[requirement.R3]",
+            "nothing is below 0, so this always holds",
+        ),
+        (
             "params = { duration_ms = 500 }",
             "confidence = 1.5",
             "requirement.R1.confidence: wanted 0.5 … 0.9999, got 1.5",
