@@ -10,7 +10,7 @@ MUTATIONS ?= 100000
 
 export CARGO_BUILD_TARGET := $(TARGET)
 
-.PHONY: help measure demo setup-demo test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-partitions-channel bench-plans bench-policy bench-power bench-prediction bench-simulator bench-tcp bench-verifying crosscheck aa fabric fuzz fuzz-channel loom miri install clean
+.PHONY: help measure demo setup-demo test setup setup-test setup-fuzz setup-crosscheck build lint doc bench bench-boot bench-channel bench-exec bench-failover bench-figures bench-gap bench-mpi bench-outages bench-partitions-channel bench-plans bench-policy bench-power bench-prediction bench-simulator bench-tcp bench-verifying crosscheck aa fabric fuzz fuzz-channel loom miri install clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -87,6 +87,9 @@ bench-tcp: build ## TCP between VMs over tap and bridge beside our switch and th
 
 bench-verifying: build ## how often a verification finds what is missed by 10 %, and says otherwise than usual (ARGS="20 --busy")
 	cargo bench --bench verifying -- $(ARGS)
+
+bench-outages: build ## outages of ten kinds of failures, held against a second client (ARGS="20"); kill -9 of verify (ARGS="kill 100")
+	cargo bench --bench outages -- $(ARGS)
 
 bench-policy: build ## how often the policy by which CPUs are shared is named right (ARGS="processes machines --runs 8")
 	cargo bench --bench policy -- $(ARGS)

@@ -10,7 +10,7 @@
 //! on its limit is decided in 1 of 20 at most.
 
 mod busy;
-mod set_place;
+mod own_sets;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use bulkhead::model::verification::{RequirementResult, RequirementVerdict, Verification};
 use busy::Busy;
+use own_sets::OwnSets;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use set_place::Place;
 use verdict::{Judge, Mark, say};
 
 /// The word by which this program knows that it is the command that is asked.
@@ -74,11 +74,11 @@ fn number(centre: &str, seed: &str, count: &str) -> Result<f64> {
 type Told = BTreeMap<String, (RequirementVerdict, Option<f64>)>;
 
 /// Verifies these; what came of each.
-fn verify(place: &Place, requirements: &str, seed: u64) -> Result<Told> {
-    std::fs::write(place.path("requirements.toml"), format!("set = \"plant\"\n{requirements}"))?;
+fn verify(sets: &OwnSets, requirements: &str, seed: u64) -> Result<Told> {
+    std::fs::write(sets.path("requirements.toml"), format!("set = \"plant\"\n{requirements}"))?;
     let seed = seed.to_string();
-    place.call(&["verify", "requirements.toml", "--out", "evidence", "--seed", &seed])?;
-    let text = std::fs::read(place.path("evidence").join("verify.json"))?;
+    sets.call(&["verify", "requirements.toml", "--out", "evidence", "--seed", &seed], &[0, 1, 4])?;
+    let text = std::fs::read(sets.path("evidence").join("verify.json"))?;
     let told: Verification = serde_json::from_slice(&text)?;
     let of = |one: RequirementResult| (one.id, (one.verdict, one.direct.and_then(|judged| judged.value)));
     Ok(told.requirements.into_iter().map(of).collect())
@@ -89,27 +89,27 @@ fn run(words: &[String]) -> Result<Judge> {
     let after = |name: &str| words.iter().skip_while(|word| *word != name).nth(1);
     let seed: u64 = after("--seed").map_or(Ok(2026), |word| word.parse())?;
     let runs = words.first().and_then(|word| word.parse().ok()).unwrap_or(20);
-    let place = Place::new()?;
-    std::fs::write(place.path("plant.toml"), SET)?;
-    place.call(&["up", "plant.toml"])?;
+    let sets = OwnSets::new()?;
+    std::fs::write(sets.path("plant.toml"), SET)?;
+    sets.call(&["up", "plant.toml"], &[0])?;
     let busy = is_there("--busy").then(Busy::start);
     let beside = if busy.is_some() { ", beside other work" } else { "" };
     say(&format!("seed {seed}"));
-    let outcome = repeat(&place, runs, seed, beside);
+    let outcome = repeat(&sets, runs, seed, beside);
     drop(busy);
-    place.call(&["down", "plant"])?;
+    sets.call(&["down", "plant"], &[0])?;
     outcome
 }
 
-fn repeat(place: &Place, runs: u32, seed: u64, beside: &str) -> Result<Judge> {
-    let pilot = verify(place, &syscall("pilot", "at_most = \"1 s\""), seed)?;
+fn repeat(sets: &OwnSets, runs: u32, seed: u64, beside: &str) -> Result<Judge> {
+    let pilot = verify(sets, &syscall("pilot", "at_most = \"1 s\""), seed)?;
     let call_ns =
         pilot.get("pilot").and_then(|(_, value)| *value).context("a system call was not measured")?;
     say(&format!("a system call takes {call_ns:.0} ns"));
     let mut verdicts: BTreeMap<String, Vec<RequirementVerdict>> = BTreeMap::new();
     for run in 1..=u64::from(runs) {
         let seed = seed.wrapping_add(run);
-        let told = verify(place, &requirements(place, call_ns, seed)?, seed)?;
+        let told = verify(sets, &requirements(sets, call_ns, seed)?, seed)?;
         let words: Vec<String> =
             told.iter().map(|(id, (verdict, _))| format!("{id} {}", verdict.as_str())).collect();
         say(&format!("run {run} of {runs}: {}", words.join(", ")));
@@ -159,14 +159,14 @@ fn syscall(id: &str, limit: &str) -> String {
     )
 }
 
-fn requirements(place: &Place, call_ns: f64, seed: u64) -> Result<String> {
+fn requirements(sets: &OwnSets, call_ns: f64, seed: u64) -> Result<String> {
     let myself = std::env::current_exe()?;
     let mut text = syscall("call.held", &format!("at_most = \"{:.1} ns\"", call_ns * MARGIN));
     text += &syscall("call.missed", &format!("at_most = \"{:.1} ns\"", call_ns / MARGIN));
     for (id, centre, budget_s) in
         [("held", LIMIT / MARGIN, 20), ("missed", LIMIT * MARGIN, 20), ("on", LIMIT, 5)]
     {
-        let count = place.path(&format!("count.{id}.{seed}"));
+        let count = sets.path(&format!("count.{id}.{seed}"));
         let command = [
             &myself.display().to_string(),
             WORD,

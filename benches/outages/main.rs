@@ -7,14 +7,14 @@
 //! Both ask every 8 ms, by code of their own. What verify wrote of a failure is held against what the prober saw of it: the first answer
 //! after which none is missing. A line that finds no way is lost, so nobody has to catch up with what was asked meanwhile.
 //!
-//! `cargo bench --bench outages -- [OF EACH] [KIND …]`: so many of each kind of failure (default 20: half an hour).
+//! `cargo bench --bench outages -- [OF EACH [KIND …]]`: so many of each kind of failure (default 20: half an hour).
 //! `cargo bench --bench outages -- kill [MOMENTS] [--seed N]`: `kill -9` of verify at so many moments (default 100), of all kinds.
 //!
 //! Marks: farther than 10 ms from the prober's: none; what does not run as before: none.
 
+#[path = "../own_sets/mod.rs"]
+mod own_sets;
 mod prober;
-#[path = "../set_place/mod.rs"]
-mod set_place;
 #[path = "../verdict/mod.rs"]
 mod verdict;
 
@@ -23,14 +23,14 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use bulkhead::model::partition::set::{Phase, SetStatus};
 use bulkhead::model::verification::{Observed, Outage, TestRound, Verification, VerifyLine};
 use bulkhead::units::Nanos;
+use own_sets::OwnSets;
 use prober::{Asked, Prober};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use set_place::Place;
 use verdict::{Judge, say};
 
 /// Failures that are made.
@@ -144,39 +144,42 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[String]) -> Result<Judge> {
+    let number = |word: Option<&String>, usual: u64| word.map_or(Ok(usual), |word| word.parse());
+    let is_kill = words.first().is_some_and(|word| word == "kill");
+    let mut rest = words.iter().skip(usize::from(is_kill)).take_while(|word| *word != "--seed");
+    let count = number(rest.next(), if is_kill { 100 } else { 20 })?;
+    let seed = number(words.iter().skip_while(|word| *word != "--seed").nth(1), 2026)?;
+    let kinds: Vec<&str> = rest.map(String::as_str).collect();
+    ensure!(kinds.iter().all(|kind| KINDS.contains(kind)), "{kinds:?}: wanted some of {KINDS:?}");
     let bench = Bench::start()?;
-    let numbers: Vec<u64> = words.iter().filter_map(|word| word.parse().ok()).collect();
-    let outcome = if words.first().is_some_and(|word| word == "kill") {
-        bench.kills(numbers.first().copied().unwrap_or(100), numbers.get(1).copied().unwrap_or(2026))
+    let outcome = if is_kill {
+        bench.kills(count, seed)
     } else {
-        let wanted = |kind: &&str| words.iter().any(|word| word == kind);
-        let named: Vec<&str> = KINDS.into_iter().filter(|kind| wanted(kind)).collect();
-        let kinds = if named.is_empty() { KINDS.to_vec() } else { named };
-        bench.outages(numbers.first().copied().unwrap_or(20), &kinds)
+        bench.outages(count, if kinds.is_empty() { &KINDS } else { &kinds })
     };
-    bench.place.call(&["down", "plant"])?;
+    bench.sets.call(&["down", "plant"], &[0])?;
     outcome
 }
 
 struct Bench {
-    place: Place,
+    sets: OwnSets,
     at: SocketAddr,
 }
 
 impl Bench {
     fn start() -> Result<Self> {
-        let place = Place::new()?;
-        let folder = place.path("");
+        let sets = OwnSets::new()?;
+        let folder = sets.path("");
         let folder = folder.to_str().context("a folder's name")?.trim_end_matches('/');
-        std::fs::write(place.path("web.py"), WEB)?;
-        std::fs::write(place.path("db.py"), DB)?;
-        std::fs::create_dir(place.path("data"))?;
-        std::fs::copy("/bin/sleep", place.path("chronyd"))?;
+        std::fs::write(sets.path("web.py"), WEB)?;
+        std::fs::write(sets.path("db.py"), DB)?;
+        std::fs::create_dir(sets.path("data"))?;
+        std::fs::copy("/bin/sleep", sets.path("chronyd"))?;
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let set = SET.replace("FOLDER", folder).replace("PORT", &port.to_string());
-        std::fs::write(place.path("plant.toml"), set)?;
-        let bench = Self { place, at: (Ipv4Addr::LOCALHOST, port).into() };
-        bench.place.call(&["up", "plant.toml"])?;
+        std::fs::write(sets.path("plant.toml"), set)?;
+        let bench = Self { sets, at: (Ipv4Addr::LOCALHOST, port).into() };
+        bench.sets.call(&["up", "plant.toml"], &[0])?;
         Ok(bench)
     }
 
@@ -202,7 +205,7 @@ impl Bench {
 
     /// Kinds take turns, so that what has failed has run well for a while before it fails again.
     fn outages(&self, of_each: u64, kinds: &[&str]) -> Result<Judge> {
-        std::fs::write(self.place.path("requirements.toml"), self.requirements(kinds))?;
+        std::fs::write(self.sets.path("requirements.toml"), self.requirements(kinds))?;
         let mut seen: BTreeMap<String, (Vec<f64>, usize)> = BTreeMap::new();
         for _ in 0..of_each.div_ceil(IN_A_RUN) {
             for (kind, outcome) in self.each_three_times()? {
@@ -234,9 +237,9 @@ impl Bench {
     fn each_three_times(&self) -> Result<Vec<(String, Result<f64, String>)>> {
         let prober = Prober::start(self.at);
         let begun = Nanos::from_duration(prober::now());
-        self.place.call(&["verify", "requirements.toml", "--out", "evidence", "--failures"])?;
+        self.sets.call(&["verify", "requirements.toml", "--out", "evidence", "--failures"], &[0, 1, 4])?;
         let asked = prober.asked();
-        let text = std::fs::read(self.place.path("evidence").join("verify.json"))?;
+        let text = std::fs::read(self.sets.path("evidence").join("verify.json"))?;
         let told: Verification = serde_json::from_slice(&text)?;
         let kinds: BTreeMap<String, String> =
             told.requirements.into_iter().filter_map(|one| Some((one.test?, one.requirement.text))).collect();
@@ -254,7 +257,7 @@ impl Bench {
 
     /// What the journal says of failures since then.
     fn rounds(&self, since: Nanos) -> Result<Vec<TestRound>> {
-        let journal = std::fs::read_to_string(self.place.path("evidence").join("journal.jsonl"))?;
+        let journal = std::fs::read_to_string(self.sets.path("evidence").join("journal.jsonl"))?;
         let lines: Vec<VerifyLine> =
             journal.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("the journal")?;
         let rounds = lines.into_iter().filter_map(|line| match line {
@@ -266,14 +269,14 @@ impl Bench {
 
     fn kills(&self, moments: u64, seed: u64) -> Result<Judge> {
         say(&format!("seed {seed}"));
-        std::fs::write(self.place.path("requirements.toml"), self.requirements(&KINDS))?;
+        std::fs::write(self.sets.path("requirements.toml"), self.requirements(&KINDS))?;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut broken, mut cut) = (0, 0);
         for moment in 1..=moments {
             let kind = KINDS[random.random_range(0..KINDS.len())];
             let words = Self::words(kind)?;
             let words = words.each_ref().map(String::as_str);
-            let mut verify = self.place.command(&words).spawn()?;
+            let mut verify = self.sets.command(&words).spawn()?;
             let after = Duration::from_millis(random.random_range(0..12_000));
             let until = Instant::now() + after;
             while verify.try_wait()?.is_none() && Instant::now() < until {
@@ -289,8 +292,8 @@ impl Bench {
             say(&format!("{moment} of {moments}: {kind}, killed after {after:.1?}: {told}"));
             broken += u64::from(outcome.is_err());
             if outcome.is_err() {
-                self.place.call(&["down", "plant"])?;
-                self.place.call(&["up", "plant.toml"])?;
+                self.sets.call(&["down", "plant"], &[0])?;
+                self.sets.call(&["up", "plant.toml"], &[0])?;
             }
         }
         say(&format!("{cut} of {moments} had not ended by themselves"));
@@ -318,8 +321,8 @@ impl Bench {
     }
 
     fn what_is_other(&self) -> Result<Option<String>> {
-        let output = self.place.call(&["ps", "plant", "--json"])?;
-        let sets: Vec<SetStatus> = serde_json::from_slice(&output.stdout)?;
+        let told = self.sets.call(&["ps", "plant", "--json"], &[0])?;
+        let sets: Vec<SetStatus> = serde_json::from_str(&told)?;
         let set = sets.into_iter().next().context("the set is gone")?;
         if let Some(one) = set.partitions.iter().find(|one| one.phase != Phase::Running) {
             return Ok(Some(format!("{} is {}", one.name, one.phase.word())));
@@ -340,15 +343,15 @@ impl Bench {
             "cat /sys/class/net/*/carrier; cat /proc/[0-9]*/status | grep -E 'State:.*(stop|trac)' || true";
         for name in ["plant/db", "plant/web", "plant/clock"] {
             let output =
-                self.place.command(&["exec", "--in", name, "--", "/bin/sh", "-c", carriers]).output()?;
+                self.sets.command(&["exec", "--in", name, "--", "/bin/sh", "-c", carriers]).output()?;
             let said = String::from_utf8_lossy(&output.stdout);
             if !output.status.success() || said.lines().any(|line| line == "0" || line.starts_with("State")) {
                 return Ok(Some(format!("in {name}: {said:?}")));
             }
         }
         let room = ["exec", "--in", "plant/db", "--", "/bin/sh", "-c", "echo x > \"$0\"/x"];
-        let data = self.place.path("data");
-        let output = self.place.command(&room).arg(data).output()?;
+        let data = self.sets.path("data");
+        let output = self.sets.command(&room).arg(data).output()?;
         if !output.status.success() {
             return Ok(Some(format!("db cannot write: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }

@@ -11,6 +11,8 @@
 //! and of each need that is predicted to hold whether it does. A plan that could not be brought up is counted, not left out.
 
 mod guest;
+#[path = "../own_sets/mod.rs"]
+mod own_sets;
 #[path = "../verdict/mod.rs"]
 mod verdict;
 
@@ -18,13 +20,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use bulkhead::model::partition::set::SetStatus;
 use bulkhead::model::plan::{Plan, Predicted};
+use own_sets::OwnSets;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use verdict::{Judge, Mark, say};
@@ -74,8 +77,7 @@ fn run() -> Result<Judge> {
     let count = words.first().and_then(|word| word.parse().ok()).unwrap_or(PLANS);
     let seed: u64 = after("--seed").and_then(|word| word.parse().ok()).unwrap_or_else(rand::random);
     say(&format!("seed {seed}"));
-    let folder = tempfile::Builder::new().prefix("bh-").tempdir()?;
-    let bench = Bench { folder: folder.path().to_owned() };
+    let bench = Bench { sets: OwnSets::new()? };
     fs::create_dir(bench.path("tmp"))?;
     let facts = match after("--run") {
         Some(run) => PathBuf::from(run).canonicalize().with_context(|| format!("no run {run}"))?,
@@ -131,29 +133,16 @@ fn judged(all: &[Seen], count: u64, failed: u64) -> Judge {
 
 /// Folders of the bench, and the program it calls.
 struct Bench {
-    folder: PathBuf,
+    sets: OwnSets,
 }
 
 impl Bench {
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.sets.path(name)
     }
 
     fn call(&self, words: &[&str]) -> Result<String> {
-        let output = Command::new(env!("CARGO_BIN_EXE_bulkhead"))
-            .args(words)
-            .env("BULKHEAD_STATE", self.path("state"))
-            .current_dir(&self.folder)
-            .stdin(Stdio::null())
-            .output()?;
-        ensure!(
-            output.status.success(),
-            "bulkhead {}: {}{}",
-            words.join(" "),
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        self.sets.call(words, &[0])
     }
 
     /// What this host gives, measured now.

@@ -183,8 +183,8 @@ impl One<'_> {
                     );
                     self.add(key, problem);
                 }
-                let is_counted_from_0 = !matches!(metric, RequiredMetric::Command(_));
-                if key == "at_least" && limit.value <= 0.0 && is_counted_from_0 {
+                let begins_at_0 = !matches!(metric, RequiredMetric::Command(_));
+                if key == "at_least" && limit.value <= 0.0 && begins_at_0 {
                     self.add(key, "nothing is below 0, so this always holds: write a larger limit");
                 }
                 if key == "exactly" && wanted.unwrap_or(limit.unit) != Unit::Count {

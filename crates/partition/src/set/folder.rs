@@ -9,7 +9,8 @@
 //!    p/plc/               a partition: unit.json supervisor.json state.json stdout.log stderr.log started.jsonl
 //!                         sessions.sock; stopped, when it was stopped by hand and nobody is to start it again
 //!    n/control.0/         a switch of a network: unit.json supervisor.json state.json
-//!    l/control.0/         its link: the sockets of its plugs
+//!    l/control.0/         its link: the sockets of its plugs; beat, which shows that the switch works; 7.pulled for a moment, when the
+//!                         cable of a plug is pulled out
 //!    c/frames             a channel: its memory; c may be a link to memory elsewhere
 //! ```
 
@@ -229,6 +230,11 @@ pub fn may_start(path: &Path, phase: Phase) -> bool {
         Some(Work::Up) => phase != Phase::Ended,
         Some(Work::Down | Work::Undo) | None => false,
     }
+}
+
+/// The folder of a link, `control.0`, in a set's folder.
+pub fn of_link(path: &Path, link: &str) -> PathBuf {
+    path.join("l").join(link)
 }
 
 /// Folders of what is kept in a set's folder, partitions and switches, by name: `p/plc`, `n/control.0`.

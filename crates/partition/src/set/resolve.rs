@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::channels;
+use super::folder::of_link;
 use super::images::Images;
 use crate::image::{Image, Overrides, Ready};
 use crate::network::hardware_prefix;
+use crate::network::switch::socket_name;
 use crate::run::{named_by_path, shown_unasked};
 use crate::{given_files, users, volume};
 use model::partition::set::{
@@ -102,7 +104,7 @@ pub fn kept(
 
 /// Where the two switches of a doubled network meet: the first waits for the second.
 fn trunks(network: &str, links: u8, place: u8, folder: &Path) -> (Option<PathBuf>, Option<PathBuf>) {
-    let meeting = (links > 1).then(|| folder.join(format!("l/{network}.0/trunk")));
+    let meeting = (links > 1).then(|| of_link(folder, &format!("{network}.0")).join("trunk"));
     if place == 0 { (meeting, None) } else { (None, meeting) }
 }
 
@@ -117,7 +119,7 @@ fn switch(
     let mut rates: Vec<(u8, u64)> = limited.collect();
     rates.sort_unstable();
     SwitchUnit {
-        link: folder.join("l").join(link),
+        link: of_link(folder, link),
         prefix: hardware_prefix(&wires.subnet.address(1)).ok(),
         rates,
         trunk_at: trunk.0,
@@ -143,7 +145,7 @@ fn cards(
             continue;
         };
         let Some(member) = wires.members.get(name) else { continue };
-        let socket = |link: String| folder.join("l").join(link).join(format!("{}.sock", member.number));
+        let socket = |link: String| of_link(folder, &link).join(socket_name(member.number));
         let sockets: Vec<PathBuf> = links(&plug.network, network.links).map(socket).collect();
         if let Some(long) = sockets.iter().find(|path| path.as_os_str().len() > LONGEST_SOCKET_PATH) {
             let problem = format!(

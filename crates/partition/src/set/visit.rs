@@ -55,7 +55,8 @@ pub fn visit(state_root: &Path, name: &str, network: &str) -> Result<Visit, Reas
     };
     let wiring = record.set.wiring().map_err(|fault| format!("set \"{name}\": {}", fault.problem))?;
     let wires = wiring.get(network).ok_or_else(|| format!("network \"{network}\" has no addresses"))?;
-    let folders: Vec<PathBuf> = links(network, entry.links).map(|link| path.join("l").join(link)).collect();
+    let folders: Vec<PathBuf> =
+        links(network, entry.links).map(|link| folder::of_link(&path, &link)).collect();
     let first = folders.first().ok_or_else(|| format!("network \"{network}\" has no links"))?;
     let (number, taken) = take_number(first, wires)
         .map_err(|error| format!("network \"{network}\" of set \"{name}\", {}: {error}", first.display()))?

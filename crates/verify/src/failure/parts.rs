@@ -217,8 +217,7 @@ impl Parts {
         let plug = member.ok_or_else(|| format!("{name} is not in network {network}"))?.number;
         let kept = format!("n/{network}.{link}");
         let switch = self.ran.get(&kept).ok_or_else(|| format!("{} does not run", name_of(&kept)))?;
-        let folder_of_link = path.join("l").join(name_of(&kept));
-        Told::pulled_cable(switch.clone(), self.folder(&kept), folder_of_link, plug)
+        Told::pulled_cable(switch.clone(), self.folder(&kept), folder::of_link(&path, name_of(&kept)), plug)
     }
 
     fn fail_one(&self, failure: &InjectedFailure) -> Result<(), Reason> {

@@ -11,8 +11,8 @@ use campaign::joint::{Member, Together, together};
 use model::partition::set::{PartitionSet, Wiring};
 use model::requirement::{DeclaredLoad, RequiredLoad};
 use model::verification::Observed;
-use platforms::Broken;
-use probes::job::{Job, Part, Peer};
+use platforms::{Broken, Cancel};
+use probes::job::{Job, JobReply, Part, Peer};
 use probes::params::ProbeSpec;
 use units::Reason;
 use units::facts::MachineFacts;
@@ -116,30 +116,26 @@ impl Agents<'_> {
             members.push(Member { seat: seat.clone(), instance, job });
         }
         let Together { members, replies, .. } = together(members, PlatformKind::Vm, true, self.cancel);
-        let broke = replies.iter().any(Result::is_err);
-        if !broke {
-            let back = members.into_iter().map(|member| (member.seat, member.instance));
-            self.there.extend(back);
+        if replies.iter().all(Result::is_ok) {
+            self.there.extend(members.into_iter().map(|member| (member.seat, member.instance)));
         }
-        let mut reports = Vec::new();
-        // Who was ended because the other one broke says nothing of why.
-        let (ended, others): (Vec<_>, Vec<_>) =
-            replies.into_iter().partition(|reply| matches!(reply, Err(Broken::Interrupted)));
-        for reply in others {
-            reports.push(reply?);
-        }
-        if !ended.is_empty() {
-            return if self.cancel.is_cancelled() {
-                Err(Broken::Interrupted)
-            } else {
-                Err(broken(&"an agent ended before the other one".into()))
-            };
-        }
-        let first = reports.into_iter().next().and_then(|reply| reply.report);
-        Ok(match first {
-            Some(Ok(report)) => Observed::Measured { report: Box::new(report) },
-            Some(Err(reason)) => Observed::Failed { reason },
-            None => Observed::Failed { reason: "the agent sent no report".into() },
-        })
+        first_report(replies, self.cancel)
     }
+}
+
+/// What the first of them reports.
+fn first_report(replies: Vec<Result<JobReply, Broken>>, cancel: &Cancel) -> Result<Observed, Broken> {
+    // Who was ended because the other one broke says nothing of why.
+    let (ended, others): (Vec<_>, Vec<_>) =
+        replies.into_iter().partition(|reply| matches!(reply, Err(Broken::Interrupted)));
+    let replies = others.into_iter().collect::<Result<Vec<JobReply>, Broken>>()?;
+    if !ended.is_empty() {
+        let alone = || broken(&"an agent ended before the other one".into());
+        return Err(if cancel.is_cancelled() { Broken::Interrupted } else { alone() });
+    }
+    Ok(match replies.into_iter().next().and_then(|reply| reply.report) {
+        Some(Ok(report)) => Observed::Measured { report: Box::new(report) },
+        Some(Err(reason)) => Observed::Failed { reason },
+        None => Observed::Failed { reason: "the agent sent no report".into() },
+    })
 }

@@ -1,16 +1,16 @@
-//! A set of a bench's own: a folder for its files and for its state.
+//! Sets of a bench's own: a folder for their files and for their state.
 
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 
-/// Where everything of a bench is.
-pub struct Place {
+/// Where they are, and the program that is called there.
+pub struct OwnSets {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl OwnSets {
     pub fn new() -> Result<Self> {
         Ok(Self { folder: tempfile::tempdir()? })
     }
@@ -27,15 +27,16 @@ impl Place {
         command
     }
 
-    /// The same, which is to say what it found: that something does not hold (1, 4) is no error.
-    pub fn call(&self, words: &[&str]) -> Result<Output> {
+    /// The same; what it says. Ends with one of these codes, or this is an error: 1 and 4 say that something does not hold.
+    pub fn call(&self, words: &[&str], codes: &[i32]) -> Result<String> {
         let output = self.command(words).output().context("starting bulkhead")?;
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(
-            matches!(output.status.code(), Some(0 | 1 | 4)),
-            "{}: {}",
+            output.status.code().is_some_and(|code| codes.contains(&code)),
+            "bulkhead {}: {out}{}",
             words.join(" "),
             String::from_utf8_lossy(&output.stderr)
         );
-        Ok(output)
+        Ok(out)
     }
 }
