@@ -197,6 +197,45 @@ fn two_partitions_talk_and_see_each_others_death() {
 }
 
 #[test]
+fn what_a_channel_holds_is_written_to_a_file_as_any_memory() {
+    if !set_fixture::guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let folder = bench.path("opened");
+    fs::create_dir(&folder).expect("the test's own files");
+    // The memory of a device, as it is, to a file that is new: were that to go past the guest's cache, its kernel would refuse (EFAULT).
+    let script = "import mmap, os\n\
+        channel = mmap.mmap(os.open('/dev/bulkhead/talk', os.O_RDWR), 4096)\n\
+        channel[:7] = b'content'\n\
+        file = os.open('dump', os.O_CREAT | os.O_WRONLY | os.O_TRUNC)\n\
+        os.write(file, memoryview(channel)[:4096])\n\
+        os.close(file)\n\
+        again = os.open('dump', os.O_RDONLY)\n\
+        os.readv(again, [memoryview(channel)[8:16]])\n\
+        print('read', channel[8:15], flush=True)\n\
+        import time; time.sleep(1000)\n";
+    let text = format!(
+        "[partition.talker]\nprogram = [\"/usr/bin/python3\", \"-c\", {script:?}]\nrw = [{folder:?}]\nworkdir = {folder:?}\n\
+         user = \"root\"\n[partition.echo]\nprogram = [\"/bin/sleep\", \"1000\"]\n\
+         [channel.talk]\nwriter = \"talker\"\nreaders = [\"echo\"]\nsize_mib = 1\n"
+    );
+    let told = bench.up(&bench.file("plant.toml", &text));
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let logs = bench.wait_for("talker", Phase::Running).folder;
+    let read = |log: &str| fs::read_to_string(logs.join(log)).unwrap_or_default();
+    let until = Instant::now() + PATIENCE;
+    while !read("stdout.log").contains("read b'content'") {
+        assert!(Instant::now() < until, "{}{}", read("stdout.log"), read("stderr.log"));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(
+        fs::read(folder.join("dump")).is_ok_and(|dump| dump.len() == 4096 && dump.starts_with(b"content"))
+    );
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+#[test]
 fn a_qemu_that_would_let_a_reader_write_is_refused() {
     if !set_fixture::guests_are_there() {
         return;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use bulkhead::platforms::vm::qemu::{Engine, HostCounter, MACHINE, command_line};
+use bulkhead::platforms::vm::qemu::{Engine, HostCounter, MACHINE, TRANSLATED_CPU, command_line};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -85,7 +85,7 @@ fn bare(fixture: &Fixture, mib: u64) -> Result<f64> {
     let initrd = guest::first_files(fixture, "echo")?;
     let mut child = Command::new(&fixture.tools.qemu)
         .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-machine", MACHINE])
-        .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", &format!("{MEMORY_MIB}M")])
+        .args(["-accel", "tcg,thread=multi", "-cpu", TRANSLATED_CPU, "-m", &format!("{MEMORY_MIB}M")])
         .arg("-kernel")
         .arg(&fixture.tools.bootable.path)
         .args(["-initrd", &format!("/proc/{}/fd/{}", std::process::id(), initrd.as_raw_fd())])

@@ -29,6 +29,7 @@ use bulkhead::model::experiment::PlatformSpec;
 use bulkhead::platforms::vm::initramfs::{Archive, in_memory};
 use bulkhead::platforms::vm::modules::{ModuleTree, ModulesError};
 use bulkhead::platforms::vm::payload::{GuestModules, read_program};
+use bulkhead::platforms::vm::qemu::TRANSLATED_CPU;
 use bulkhead::platforms::vm::toolbox::Toolbox;
 use bulkhead::units::names::PlatformKind;
 use files::{Fullness, Tree};
@@ -145,13 +146,18 @@ fn one_guest(
     let listener = UnixListener::bind(&socket)?;
     let top = File::open(&served)?;
     std::thread::spawn(move || {
-        files::serve(listener, top.into(), vec![Tree { is_writable: true }], Fullness::default())
+        files::serve(
+            listener,
+            top.into(),
+            vec![Tree { is_writable: true, passes_cache: true }],
+            Fullness::default(),
+        )
     });
     let initramfs = first_files(tools, orders)?;
     let nine = trees.join("1");
     let output = Command::new(&tools.qemu)
         .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"])
-        .args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1"])
+        .args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", TRANSLATED_CPU, "-smp", "1"])
         .args(["-m", &format!("{MEMORY_MIB}M")])
         .args(["-object", &format!("memory-backend-memfd,id=mem0,size={MEMORY_MIB}M,share=on")])
         .args(["-numa", "node,nodeid=0,memdev=mem0,cpus=0"])

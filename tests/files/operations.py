@@ -138,6 +138,121 @@ def what_is_behind_the_end_is_zero_after_growing():
     os.ftruncate(fd, 100)
     return os.pread(fd, 100, 0) == b"a" * 10 + b"\0" * 90
 
+def made(name="s", flags=0):
+    """A file that is new and written alone: what is written to it goes past a guest's cache."""
+    return os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | flags, 0o644)
+
+
+@operation
+def shared_mapping_of_what_is_being_written():
+    fd = made()
+    os.write(fd, b"a" * 4096)
+    return mmap.mmap(os.open("s", os.O_RDONLY), 4096, mmap.MAP_SHARED, mmap.PROT_READ)[:2]
+
+@operation
+def private_mapping_of_what_is_being_written():
+    fd = made()
+    os.write(fd, b"a" * 4096)
+    other = os.open("s", os.O_RDONLY)
+    before = mmap.mmap(other, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ)[:2]
+    os.pwrite(fd, b"bb", 0)
+    os.close(fd)
+    os.close(other)
+    return before, read("s")[:3], mmap.mmap(os.open("s", os.O_RDWR), 4096)[:3]
+
+@operation
+def mapping_of_what_was_being_written():
+    fd = made()
+    os.write(fd, b"a" * 4096)
+    reader = os.open("s", os.O_RDONLY)
+    os.close(fd)
+    os.close(reader)
+    writer = os.open("s", os.O_RDWR)
+    m = mmap.mmap(writer, 4096)
+    m[0:2] = b"bb"
+    seen = os.pread(os.open("s", os.O_RDONLY), 3, 0)
+    os.pwrite(writer, b"c", 1)
+    os.pwrite(os.open("s", os.O_WRONLY), b"d", 2)
+    return seen, m[0:4]
+
+@operation
+def shared_mapping_of_what_is_still_read_since_it_was_written():
+    fd = made()
+    os.write(fd, b"a" * 4096)
+    reader = os.open("s", os.O_RDONLY)
+    os.close(fd)
+    m = mmap.mmap(os.open("s", os.O_RDWR), 4096)
+    m[0:2] = b"bb"
+    return os.pread(reader, 3, 0)
+
+@operation
+def what_is_being_written_is_read_at_once():
+    fd = made()
+    other = os.open("s", os.O_RDONLY)
+    seen = 0
+    for number in range(300):
+        os.pwrite(fd, b"%03d" % number, 0)
+        seen += os.pread(other, 3, 0) == b"%03d" % number
+        os.pwrite(fd, b"%03d" % number, number * 3)
+        seen += os.fstat(other).st_size == number * 3 + 3
+    return seen
+
+@operation
+def what_is_being_written_is_written_by_others():
+    fd = made()
+    os.write(fd, b"a" * 10)
+    both = os.open("s", os.O_RDWR)
+    two = made(flags=os.O_APPEND)
+    os.pwrite(both, b"b" * 8, 0)
+    os.close(fd)
+    os.write(two, b"c" * 4)
+    third = os.open("s", os.O_RDWR)
+    os.pwrite(third, b"d", 1)
+    return os.pread(both, 20, 0), os.pread(third, 20, 0)
+
+@operation
+def emptied_and_written_again_after_a_reader():
+    seen = []
+    for letter in b"abc":
+        fd = made()
+        os.write(fd, bytes([letter]) * 5000)
+        other = os.open("s", os.O_RDONLY)
+        private = mmap.mmap(other, 5000, mmap.MAP_PRIVATE, mmap.PROT_READ)
+        seen.append(private[4999:])
+        os.close(other)
+        os.pwrite(fd, b"x", 4999)
+        private.close()
+        os.close(fd)
+        seen.append(read("s")[4998:])
+    return seen
+
+@operation
+def new_file_is_filled_from_another():
+    source = os.open(write("a", b"0123456789" * 1000), os.O_RDONLY)
+    fd = made()
+    os.sendfile(fd, source, 0, 5000)
+    m = mmap.mmap(source, 10000, mmap.MAP_SHARED, mmap.PROT_READ)
+    os.write(fd, m)
+    r, w = os.pipe()
+    os.write(w, b"through a pipe")
+    os.splice(r, fd, 14) if hasattr(os, "splice") else os.write(fd, os.read(r, 14))
+    os.writev(fd, [b"in", b" parts"])
+    os.copy_file_range(source, fd, 7, 3)
+    data = read("s")
+    return len(data), data[:12], data[5000:5012], data[15000:]
+
+@operation
+def new_file_is_cut_and_reserved():
+    fd = made()
+    os.write(fd, b"a" * 9000)
+    os.ftruncate(fd, 5000)
+    fallocate(fd, KEEP_SIZE | PUNCH_HOLE, 0, 4096)
+    os.lseek(fd, 0, os.SEEK_END)
+    os.write(fd, b"b")
+    fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+    os.pwrite(fd, b"c", 0)
+    return read("s")[4095:4098], read("s")[4999:], os.fstat(fd).st_size
+
 @operation
 def append_goes_to_the_end():
     one = os.open("a", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o644)
@@ -943,6 +1058,24 @@ def flock_excludes():
     fd = os.open(write("k"), os.O_RDWR)
     fcntl.flock(fd, fcntl.LOCK_EX)
     return elsewhere(lambda: fcntl.flock(os.open("k", os.O_RDWR), fcntl.LOCK_EX | fcntl.LOCK_NB))
+
+@operation
+def folder_is_locked():
+    fcntl.flock(os.open(".", os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return "locked"
+
+@operation
+def folder_is_locked_for_a_part():
+    return lock(os.open(".", os.O_RDONLY), fcntl.F_RDLCK)
+
+@operation
+def folders_of_the_guest_are_locked():
+    os.makedirs("/tmp/bulkhead-locked", exist_ok=True)
+    fds = [os.open(name, os.O_RDONLY) for name in ("/tmp/bulkhead-locked", "/proc", "/usr")]
+    for fd in fds:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+    os.rmdir("/tmp/bulkhead-locked")
+    return len(fds)
 
 @operation
 def flock_is_inherited_and_goes_with_the_last():

@@ -10,7 +10,7 @@ use crate::directories::Listing;
 use crate::fullness::Fullness;
 use crate::handles::Handle;
 use crate::locks::Locks;
-use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answer, opcode};
+use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Reply, Result, answer, opcode};
 use crate::nodes::{Nodes, Stamp};
 use crate::notion::Notion;
 use crate::retries::{Retries, Retry};
@@ -20,17 +20,20 @@ use crate::retries::{Retries, Retry};
 pub struct Tree {
     /// Whether the guest may write to it. What it may not, it caches for long.
     pub is_writable: bool,
+    /// Whether what a program writes from start to end goes past the guest's cache. Not where programs may write from the memory of a
+    /// device: the guest's kernel refuses to hand that on (EFAULT).
+    pub passes_cache: bool,
 }
 
 /// What waits; gives back the answer.
-pub type Job = Box<dyn FnOnce() -> Vec<u8> + Send>;
+pub type Job = Box<dyn FnOnce() -> Reply + Send>;
 
 /// What becomes of a request.
 pub enum Answer {
     /// Nobody waits for one.
     None,
     /// This.
-    Now(Vec<u8>),
+    Now(Reply),
     /// What this gives back, on another thread.
     Later(Job),
 }
@@ -115,6 +118,8 @@ pub struct Files {
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
     /// Whether what takes room is refused.
     pub(crate) fullness: Fullness,
+    /// Where the next data are read to: memory that is new costs as much as reading.
+    pub(crate) spare: Vec<u8>,
     /// That of whoever asks now.
     pub(crate) retry: Option<Retry>,
 }
@@ -136,6 +141,7 @@ impl Files {
             retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
             fullness: Fullness::default(),
+            spare: Vec::new(),
             retry: None,
         }
     }
@@ -167,6 +173,13 @@ impl Files {
             Ok(Outcome::Waits(job)) => Answer::Later(Box::new(move || answer(unique, job()))),
             Err(_) if matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET) => Answer::None,
             Err(error) => Answer::Now(answer(unique, Err(error))),
+        }
+    }
+
+    /// Takes back the memory of an answer that was given.
+    pub fn take_back(&mut self, reply: Reply) {
+        if reply.body.capacity() > self.spare.capacity() {
+            self.spare = reply.body;
         }
     }
 

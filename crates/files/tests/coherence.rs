@@ -55,7 +55,7 @@ fn the_first_lock_is_answered_when_what_was_told_before_has_expired() {
     let body = [longs(&[handle, 1, 0, 9]), words(&[0, 5, 0, 0])].concat();
     let request = guest.request(SETLK, node, &body);
     let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it comes at once") };
-    assert_eq!(number(&job(), 4), 0);
+    assert_eq!(number(&job().head, 4), 0);
     // It was told a moment before `begin`.
     assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
     // The next one has nothing to wait for.
@@ -116,7 +116,7 @@ fn memory_between_processes_is_one_kernels() {
     let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it waits") };
     let waiting = std::thread::spawn(job);
     drop(host);
-    assert_eq!(number(&waiting.join().unwrap(), 4), 0);
+    assert_eq!(number(&waiting.join().unwrap().head, 4), 0);
     assert_eq!(guest.lock(node, handle, 2, READ_LOCK, 0), Err(11));
 }
 
@@ -369,4 +369,71 @@ fn the_readers_of_a_database_that_is_one_file_are_memory_as_well() {
         guest.ask(FLUSH, node, &longs(&[handle, 0, 1])).unwrap();
         assert!(host_lock(&host, nix::libc::F_WRLCK, 0, 1), "{name}");
     }
+}
+
+/// What OPEN answers of a file that goes past the cache (`FOPEN_DIRECT_IO`), and of one whose cache stays (`FOPEN_KEEP_CACHE`).
+const PAST: u32 = 1;
+const KEPT: u32 = 2;
+
+#[test]
+fn what_is_written_alone_goes_past_the_cache_and_so_does_who_opens_it_meanwhile() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    fs::write(guest.path("0/a"), "content").unwrap();
+    let open = |guest: &mut Guest, flags: i32| {
+        let (node, _) = guest.lookup(tree, "a").unwrap();
+        // What is opened to be read and written is looked up once more.
+        let opened = guest.open(node, flags).or_else(|_| {
+            guest.lookup(tree, "a").unwrap();
+            guest.open(node, flags)
+        });
+        let (handle, said) = opened.unwrap();
+        (handle, said & (PAST | KEPT))
+    };
+    let close = |guest: &mut Guest, handle: u64| guest.ask(18, 2, &longs(&[handle, 0, 0])).unwrap();
+    let (read, write, both, emptied) = (0, 1, 2, 0o1000);
+    // Each is opened by itself.
+    for (flags, past) in [(read, 0), (write, 0), (both, 0), (both | emptied, 0), (write | emptied, PAST)] {
+        let (handle, said) = open(&mut guest, flags);
+        assert_eq!(said & PAST, past, "{flags:o}");
+        close(&mut guest, handle);
+    }
+    // Somebody has it open: nobody passes.
+    let (reader, _) = open(&mut guest, read);
+    let (writer, said) = open(&mut guest, write | emptied);
+    assert_eq!(said & PAST, 0);
+    close(&mut guest, reader);
+    close(&mut guest, writer);
+    // The other way round, until all of those are closed.
+    let (writer, _) = open(&mut guest, write | emptied);
+    let (reader, said) = open(&mut guest, read);
+    assert_eq!(said, PAST);
+    let (second, said) = open(&mut guest, both);
+    assert_eq!(said, PAST);
+    close(&mut guest, writer);
+    let (third, said) = open(&mut guest, read);
+    assert_eq!(said, PAST);
+    close(&mut guest, third);
+    close(&mut guest, second);
+    let (fourth, said) = open(&mut guest, write);
+    assert_eq!(said, PAST);
+    close(&mut guest, fourth);
+    close(&mut guest, reader);
+    // And what those have mapped meanwhile goes.
+    assert_eq!(open(&mut guest, read).1, 0);
+}
+
+#[test]
+fn what_was_written_past_the_cache_is_cached_once_it_was_read() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, writer) = guest.create(tree, "a", 1 | 0o200, 0o600).unwrap();
+    guest.write(node, writer, 0, &vec![7; 1 << 20], 0).unwrap();
+    guest.ask(18, node, &longs(&[writer, 0, 0])).unwrap();
+    guest.lookup(tree, "a").unwrap();
+    // As what the guest wrote itself: nobody else has changed it since.
+    assert_eq!(guest.open(node, 0).unwrap().1 & (PAST | KEPT), KEPT);
+    fs::write(guest.path("0/a"), "another").unwrap();
+    guest.lookup(tree, "a").unwrap();
+    assert_eq!(guest.open(node, 0).unwrap().1 & (PAST | KEPT), 0);
 }

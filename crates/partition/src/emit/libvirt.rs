@@ -158,6 +158,10 @@ fn cpu(xml: &mut Xml, emission: &Emission, partition: &Prepared) -> Result<(), R
     let cpus = resources.cpus.to_string();
     xml.element("cpu", &[("mode", mode)], |xml| {
         xml.empty("topology", &[("sockets", "1"), ("cores", &cpus), ("threads", "1")]);
+        if emission.engine == Engine::Tcg {
+            // As `TRANSLATED_CPU`; FSRM is a name that older libvirts do not know.
+            xml.empty("feature", &[("policy", "disable"), ("name", "erms")]);
+        }
         let nodes = resources.guest_nodes.max(1);
         if nodes == 1 {
             return Ok(());

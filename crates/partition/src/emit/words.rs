@@ -8,8 +8,8 @@ use model::platform::DiskBus;
 use platforms::lab::address::Mac;
 use platforms::vm::guest::{ERROR_PORT, INPUT_PORT, LINK_PORT, LinkDevice, OUTPUT_PORT};
 use platforms::vm::qemu::{
-    DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, SANDBOX, SectionArgument, Throttle,
-    command_line,
+    DiskArgument, Engine, Extras, HostCounter, MACHINE, MemoryArgument, SANDBOX, SectionArgument,
+    TRANSLATED_CPU, Throttle, command_line,
 };
 use units::Reason;
 
@@ -67,7 +67,7 @@ fn machine(emission: &Emission, partition: &Prepared) -> EmittedGroup {
     }
     words.extend(match emission.engine {
         Engine::Kvm => owned(&["-accel", "kvm", "-cpu", "host"]),
-        Engine::Tcg => owned(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        Engine::Tcg => owned(&["-accel", "tcg,thread=multi", "-cpu", TRANSLATED_CPU]),
     });
     words.extend(["-smp".to_owned(), format!("cpus={cpus},sockets=1,cores={cpus},threads=1")]);
     words.extend(["-m".to_owned(), format!("{}M", resources.memory.get())]);

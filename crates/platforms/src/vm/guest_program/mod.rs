@@ -11,6 +11,7 @@
 //! All of it is one thread, but for the one that ends waits for locks (`waits`): PID 1 may fork, cannot be killed by what runs beside
 //! it, and inherits every orphan.
 
+mod folder_locks;
 mod inward;
 mod layer;
 mod names;
@@ -85,6 +86,9 @@ pub fn run(config: &GuestConfig, program: &GuestProgram) -> Result<(), Reason> {
     join_networks(config, program)?;
     let ports = Ports::open(config)?;
     forget_modules(config);
+    if program.virtio_fs && !program.trees.is_empty() {
+        refuse_folder_locks();
+    }
     go_on(config, program, ports)
 }
 
@@ -93,6 +97,7 @@ pub fn run_parked(config: &GuestConfig) -> Result<(), Reason> {
     guest_modules::load(&config.program_modules)?;
     let ports = Ports::open(config)?;
     forget_modules(config);
+    refuse_folder_locks();
     let told = park::wait(&ports.link)?;
     let program = told.program.as_ref().ok_or("it was woken without a program")?;
     join_networks(&told, program)?;
@@ -123,6 +128,13 @@ fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(
     served.map_or(Ok(()), waits::begin)?;
     let kept = Kept { saved, is_anything: is_anything_writable(program) };
     serve::serve(ports, sessions, program, starved, kept)
+}
+
+/// They are the guest's own affair where its kernel cannot refuse them.
+fn refuse_folder_locks() {
+    if let Err(error) = folder_locks::refuse() {
+        say(&format!("locks of the host's folders are not refused: {error}"));
+    }
 }
 
 /// Those of its cards.
