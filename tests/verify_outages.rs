@@ -188,6 +188,46 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
+const STUMBLES: &str = r#"
+[partition.web]
+program = ["/bin/sh", "-c", "if rm FOLDER/data/stumble; then exit 3; fi; exec /usr/bin/python3 FOLDER/echo.py"]
+ro = ["FOLDER"]
+rw = ["FOLDER/data"]
+ports = ["PORT:9000"]
+restart = "on-failure"
+ready = { tcp = 9000 }
+
+[requirement.Q]
+text = "It is back within a minute."
+metric = "outage.duration_ns"
+at_most = "1 min"
+failure = "qemu.web"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+"#;
+
+#[test]
+fn what_needs_more_than_one_start_is_said_with_its_reason() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let script = bench.file("echo.py", ECHO);
+    let folder = script.parent().and_then(Path::to_str).expect("plain");
+    fs::create_dir(format!("{folder}/data")).expect("the test's own files");
+    let [file, out] = &up(&bench, STUMBLES, folder);
+    fs::write(format!("{folder}/data/stumble"), "").expect("the test's own files");
+    let said = bench.call(&["verify", file, "--out", out, "--failures"]);
+    let all = outages(out);
+    let undone: Vec<&str> = all.iter().map(|(_, outage)| outage.undone.as_str()).collect();
+    let stumbled = "web was started again 2 times, the last time because its program ended with 3";
+    assert_eq!(undone.first(), Some(&stumbled), "{said:?}");
+    assert!(
+        undone.len() == 3 && undone[1..].iter().all(|undone| *undone == "all came back by itself"),
+        "{undone:?}"
+    );
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
 /// Echoes lines that it has stored before; what it has no room for is not lost, it goes to its errors.
 const STORE: &str = "
 import socketserver, sys

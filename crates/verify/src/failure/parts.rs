@@ -27,6 +27,8 @@ pub struct Parts {
     set: String,
     /// Folders of what is kept, `p/db`, `n/control.0`, with the process that each was.
     ran: BTreeMap<String, ProcessName>,
+    /// How often each had been started again by then.
+    restarts: BTreeMap<String, u32>,
     missing: Vec<String>,
     /// Failures that others make, ready to happen.
     armed: Vec<(InjectedFailure, Armed)>,
@@ -46,9 +48,10 @@ impl Parts {
         if folder::read_set(&path).is_none() {
             return Err(format!("set \"{set}\" is not up").into());
         }
-        let (mut ran, mut missing) = (BTreeMap::new(), Vec::new());
+        let (mut ran, mut restarts, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for kept in folder::kept(&path) {
             let (phase, state) = status::phase(&path.join(&kept));
+            restarts.insert(kept.clone(), state.as_ref().map_or(0, |state| state.restarts));
             let process = state.and_then(|state| state.process).filter(process::is_alive);
             match (phase, process) {
                 (Phase::Running, Some(process)) => {
@@ -63,6 +66,7 @@ impl Parts {
             root: root.to_owned(),
             set: set.to_owned(),
             ran,
+            restarts,
             missing,
             armed: Vec::new(),
             told: Vec::new(),
@@ -331,7 +335,19 @@ impl Parts {
             }
             std::thread::sleep(LOOK);
         }
+        let often: Vec<String> =
+            self.hit(failures).into_iter().filter_map(|kept| self.started_often(kept)).collect();
+        self.done.extend(often);
         Ok(if self.done.is_empty() { "all came back by itself".to_owned() } else { self.done.join(", ") })
+    }
+
+    /// In words, that it did not come back the first time: an outage is longer then, by each back-off.
+    fn started_often(&self, kept: &str) -> Option<String> {
+        let state = folder::read_state(&self.folder(kept))?;
+        let times = state.restarts.saturating_sub(self.restarts.get(kept).copied().unwrap_or(0));
+        let why =
+            state.last.map_or_else(String::new, |last| format!(", the last time because {}", last.reason));
+        (times > 1).then(|| format!("{} was started again {times} times{why}", name_of(kept)))
     }
 }
 
