@@ -204,7 +204,7 @@ fn what_a_channel_holds_is_written_to_a_file_as_any_memory() {
     let bench = Bench::real();
     let folder = bench.path("opened");
     fs::create_dir(&folder).expect("the test's own files");
-    // The memory of a device, as it is, to a file that is new: were that to go past the guest's cache, its kernel would refuse (EFAULT).
+    // The memory of a device, as it is: written past the guest's cache (direct I/O) it would be refused (EFAULT).
     let script = "import mmap, os\n\
         channel = mmap.mmap(os.open('/dev/bulkhead/talk', os.O_RDWR), 4096)\n\
         channel[:7] = b'content'\n\

@@ -18,10 +18,8 @@ use nix::unistd::geteuid;
 use skips::{Need, skip};
 
 /// What is otherwise in a partition than natively, mostly an error; the reasons are in docs/partitions.md.
-const OTHERWISE: [(&str, &str); 19] = [
+const OTHERWISE: [(&str, &str); 17] = [
     ("anonymous_file", "ENOTSUP"),
-    ("shared_mapping_of_what_is_being_written", "ENODEV"),
-    ("shared_mapping_of_what_is_still_read_since_it_was_written", "ENODEV"),
     ("folder_is_locked", "ENOLCK"),
     ("folder_is_locked_for_a_part", "ENOLCK"),
     ("rename_leaves_a_whiteout", "EINVAL"),

@@ -146,12 +146,7 @@ fn one_guest(
     let listener = UnixListener::bind(&socket)?;
     let top = File::open(&served)?;
     std::thread::spawn(move || {
-        files::serve(
-            listener,
-            top.into(),
-            vec![Tree { is_writable: true, passes_cache: true }],
-            Fullness::default(),
-        )
+        files::serve(listener, top.into(), vec![Tree { is_writable: true }], Fullness::default())
     });
     let initramfs = first_files(tools, orders)?;
     let nine = trees.join("1");

@@ -139,7 +139,7 @@ def what_is_behind_the_end_is_zero_after_growing():
     return os.pread(fd, 100, 0) == b"a" * 10 + b"\0" * 90
 
 def made(name="s", flags=0):
-    """A file that is new and written alone: what is written to it goes past a guest's cache."""
+    """A file that is new and written alone, as streams are."""
     return os.open(name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | flags, 0o644)
 
 

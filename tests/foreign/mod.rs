@@ -211,10 +211,7 @@ pub fn file_requests(bytes: &[u8]) -> bool {
     const FALLOCATE: u32 = 43;
     let folder = trees();
     let top = std::fs::File::open(folder.join("trees")).expect("it is there");
-    let mut server = Files::new(
-        top.into(),
-        [true, false].map(|is_writable| Tree { is_writable, passes_cache: is_writable }).to_vec(),
-    );
+    let mut server = Files::new(top.into(), [true, false].map(|is_writable| Tree { is_writable }).to_vec());
     let (mut rest, mut done) = (bytes, 0);
     while let Some((length, behind)) = rest.split_first_chunk::<2>() {
         let length = usize::from(u16::from_le_bytes(*length)).min(behind.len());

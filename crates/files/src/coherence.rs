@@ -10,18 +10,6 @@
 //!         │                 └─► locked: answered when the second is over, valid for no time from now on
 //!         └ nothing read or written yet: nothing is cached, answered at once
 //! ```
-//!
-//! A file that one program writes from its start to its end goes past the cache (direct I/O): nobody reads it meanwhile, and what the
-//! guest's kernel had kept of it goes when it hears of the new times, before anybody reads it afterwards. A translated guest needs longer to
-//! keep and to drop a page than the host to write it.
-//!
-//! ```text
-//!  opened by nobody ─ to be written alone, made or emptied ─► past the cache ◄─┐ opened by others as well: so do they
-//!         ▲                                                          │     └───┘
-//!         └───────────── all have closed it ◄──────────┘
-//! ```
-//! What is cached and what goes past never meet in one file: Linux before 6.6 tells neither of the other. So a shared mapping is refused
-//! (ENODEV) through an opening that goes past.
 
 use std::time::{Duration, Instant};
 
@@ -88,16 +76,6 @@ impl Files {
         Ok(node.held.believed.is_some_and(|until| until > Instant::now()))
     }
 
-    /// Whether what is opened now is read and written past the guest's cache.
-    pub(crate) fn passes_cache(&self, id: u64, wanted: OFlags) -> Result<bool> {
-        let open = &self.nodes.get(id)?.open;
-        if open.is_empty() {
-            let tree = self.nodes.tree_of(id)?.and_then(|tree| self.trees.get(tree));
-            return Ok(is_stream(wanted) && tree.is_some_and(|tree| tree.passes_cache));
-        }
-        Ok(open.iter().filter_map(|number| self.handles.get(number)).any(|handle| handle.passes_cache))
-    }
-
     /// Something of a file goes into the guest's cache.
     pub(crate) fn fills(&mut self, id: u64) {
         if let Ok(node) = self.nodes.get_mut(id) {
@@ -130,9 +108,4 @@ impl Files {
             Outcome::Silent => Outcome::Silent,
         })
     }
-}
-
-/// Whether a file that is opened so is new or empty, and is to be written alone.
-pub fn is_stream(wanted: OFlags) -> bool {
-    wanted.contains(OFlags::WRONLY) && wanted.intersects(OFlags::TRUNC | OFlags::EXCL)
 }

@@ -9,7 +9,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::buffer::spare_capacity;
 use rustix::fs::{
     FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fstatfs,
     fsync, seek, syncfs,
@@ -17,14 +16,12 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
 use crate::attributes::with_access;
-use crate::coherence::is_stream;
 use crate::message::{Body, Fields, MOST_DATA, Result};
 use crate::nodes::{Cached, Stamp, link_to, open_again};
 use crate::server::{Files, Outcome};
 
 /// What OPEN answers (`FOPEN_…`).
 mod opened {
-    pub const DIRECT_IO: u32 = 1 << 0;
     pub const KEEP_CACHE: u32 = 1 << 1;
     pub const NO_FLUSH: u32 = 1 << 5;
 }
@@ -58,8 +55,6 @@ pub struct Handle {
     pub file: Arc<OwnedFd>,
     /// Owners of record locks that were set through it.
     pub lockers: Vec<u64>,
-    /// Whether it is read and written past the guest's cache.
-    pub passes_cache: bool,
 }
 
 /// Flags of open(2) as the host is to have them: the guest's kernel does the rest.
@@ -119,7 +114,6 @@ impl Files {
         let wanted = OFlags::from_bits_retain(flags);
         let number = self.handle_number();
         let tells = is_writable && self.tells_of_mappings(&file, host.st_dev);
-        let passes_cache = self.passes_cache(id, wanted)?;
         let node = self.nodes.get_mut(id)?;
         let stamp = Stamp::of(host);
         let before = node.cached.filter(|cached| cached.stamp == stamp);
@@ -133,23 +127,19 @@ impl Files {
             node.cached = Some(Cached { stamp, is_settled, is_unmapped });
         }
         let is_locked = node.held.is_locked;
-        if passes_cache && !node.open.is_empty() {
-            // A private mapping fills it with what is overwritten behind its back.
-            node.cached = None;
-        }
         node.open.push(number);
-        let mut answer = if passes_cache { opened::DIRECT_IO } else { 0 };
-        if is_known && node.cached.is_some() || !is_writable {
+        let mut answer = 0;
+        if is_known || !is_writable {
             answer |= opened::KEEP_CACHE;
         }
         // Through such a descriptor nothing is mapped for writing, so that nothing waits to be written when it is closed; record
         // locks that are set through it go with the handle. Those that are there already go when it is closed, so that must be heard of.
         let is_read = !wanted.intersects(OFlags::RWMODE);
-        if (is_read || is_stream(wanted)) && !is_locked {
+        let is_made = wanted.contains(OFlags::WRONLY) && wanted.intersects(OFlags::TRUNC | OFlags::EXCL);
+        if (is_read || is_made) && !is_locked {
             answer |= opened::NO_FLUSH;
         }
-        let file = Arc::new(file);
-        self.handles.insert(number, Handle { node: id, file, lockers: Vec::new(), passes_cache });
+        self.handles.insert(number, Handle { node: id, file: Arc::new(file), lockers: Vec::new() });
         Ok(Body::default().long(number).number(answer).number(0).done())
     }
 
@@ -173,18 +163,19 @@ impl Files {
         self.fills(id);
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(MOST_DATA).min(room);
         let mut data = std::mem::take(&mut self.spare);
-        data.clear();
-        data.reserve_exact(size);
-        while data.len() < size {
-            let at = offset.checked_add(u64::try_from(data.len()).unwrap_or(u64::MAX)).ok_or(Errno::INVAL)?;
-            match pread(&file, spare_capacity(&mut data), at) {
+        data.resize(size, 0);
+        let mut filled = 0;
+        while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let at = offset.checked_add(u64::try_from(filled).unwrap_or(u64::MAX)).ok_or(Errno::INVAL)?;
+            match pread(&file, rest, at) {
                 Ok(0) => break,
-                Ok(_) | Err(Errno::INTR) => {}
-                Err(_) if !data.is_empty() => break,
+                Ok(count) => filled += count,
+                Err(Errno::INTR) => {}
+                Err(_) if filled > 0 => break,
                 Err(error) => return Err(error),
             }
         }
-        data.truncate(size);
+        data.truncate(filled);
         Ok(Body(data))
     }
 

@@ -20,9 +20,6 @@ use crate::retries::{Retries, Retry};
 pub struct Tree {
     /// Whether the guest may write to it. What it may not, it caches for long.
     pub is_writable: bool,
-    /// Whether what a program writes from start to end goes past the guest's cache. Not where programs may write from the memory of a
-    /// device: the guest's kernel refuses to hand that on (EFAULT).
-    pub passes_cache: bool,
 }
 
 /// What waits; gives back the answer.

@@ -107,7 +107,7 @@ impl Guest {
             fs::create_dir(folder.path().join(tree)).unwrap();
         }
         let top = OwnedFd::from(File::open(folder.path()).unwrap());
-        let trees = [true, false].map(|is_writable| Tree { is_writable, passes_cache: is_writable }).to_vec();
+        let trees = [true, false].map(|is_writable| Tree { is_writable }).to_vec();
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mut guest = Self { files: Files::new(top, trees), user, group, thread: 1, folder };
         guest.ask(INIT, 0, &words(&[7, 36, 131_072, u32::MAX])).unwrap();

@@ -28,7 +28,7 @@ use rustix::process::{
 };
 
 use super::enclosure::{TREES, show_trees};
-use super::qemu::{Extras, FileDevice, ShareArgument};
+use super::qemu::{Extras, FileDevice};
 use crate::ledger::Ledger;
 use crate::spawn::enter_group;
 use crate::wall::{self, Order, Rights};
@@ -47,12 +47,8 @@ const MOST_MEMORY: u64 = 1 << 30;
 pub const FULL_SIGNAL: Sent = Sent::SIGUSR1;
 /// How long that is.
 pub const FULL_FOR: Duration = Duration::from_secs(2);
-/// A tree that may be written to; one that may be, all of it through the guest's cache; and one that may not.
-const TREE_LETTERS: [(char, Tree); 3] = [
-    ('w', Tree { is_writable: true, passes_cache: true }),
-    ('c', Tree { is_writable: true, passes_cache: false }),
-    ('r', Tree { is_writable: false, passes_cache: false }),
-];
+/// A tree that may be written to, and one that may not.
+const TREE_LETTERS: [char; 2] = ['w', 'r'];
 
 /// With what the process is started.
 pub struct Around<'a> {
@@ -79,14 +75,8 @@ pub fn start(
     if extras.file_device == FileDevice::Plan9 || extras.shares.is_empty() {
         return Ok(None);
     }
-    // Channels are memory of devices.
-    let has_channels = !extras.sections.is_empty();
-    let letter = |share: &ShareArgument| match (share.writable, has_channels) {
-        (true, false) => 'w',
-        (true, true) => 'c',
-        (false, _) => 'r',
-    };
-    let letters: String = extras.shares.iter().map(letter).collect();
+    let letters: String =
+        extras.shares.iter().map(|share| TREE_LETTERS[usize::from(!share.writable)]).collect();
     let (listener, dialled) = connection(around.ledger.dir())?;
     let mut order = Order::default();
     order.show(around.exe, PROGRAM, Rights::Execute);
@@ -159,9 +149,10 @@ pub fn end_together(server: &Child, qemu: &Child) -> io::Result<()> {
 /// # Errors
 /// What was wanted and got, or why it cannot serve.
 pub fn serve(words: &[OsString]) -> Result<(), Reason> {
-    const USAGE: &str = "files: wanted a letter for each tree, w, c or r";
+    const USAGE: &str = "files: wanted a letter for each tree, w or r";
     let letters = words.first().and_then(|word| word.to_str()).filter(|_| words.len() == 1).ok_or(USAGE)?;
-    let tree = |letter| TREE_LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, tree)| *tree);
+    let tree =
+        |letter| TREE_LETTERS.contains(&letter).then_some(Tree { is_writable: letter == TREE_LETTERS[0] });
     let trees: Vec<Tree> = letters.chars().map(tree).collect::<Option<_>>().ok_or(USAGE)?;
     let hard = getrlimit(Resource::Data).maximum;
     let most = hard.map_or(MOST_MEMORY, |hard| hard.min(MOST_MEMORY));
