@@ -83,6 +83,26 @@ fn files_of_a_callers_other_groups_are_open_to_him_as_natively() {
 }
 
 #[test]
+fn what_is_read_beside_a_fork_arrives() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let (source, program) =
+        (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/files/forks.c"), here.path("forks"));
+    let mut compile = Command::new("cc");
+    compile.args(["-O1", "-pthread", "-static", "-o"]).arg(&program).arg(&source);
+    assert!(compile.status().expect("cc runs").success());
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let words = ["--rw", plain(&open), "--ro", plain(&program), "--cpus", "2", "--", plain(&program)];
+    let file = open.join("file");
+    let words: Vec<&str> = words.into_iter().chain([plain(&file), "4000"]).collect();
+    let output = finish_within(here.command(&words).spawn().expect("it starts"), PATIENCE);
+    assert_eq!(text(&output), "4000 reads, 0 wrong\n", "{}", complaint(&output));
+}
+
+#[test]
 fn operations_give_what_they_give_natively_or_are_refused_as_said() {
     if !guests_start() {
         return;
