@@ -235,7 +235,7 @@ def new_file_is_filled_from_another():
     os.write(fd, m)
     r, w = os.pipe()
     os.write(w, b"through a pipe")
-    os.splice(r, fd, 14) if hasattr(os, "splice") else os.write(fd, os.read(r, 14))
+    os.splice(r, fd, 14)
     os.writev(fd, [b"in", b" parts"])
     os.copy_file_range(source, fd, 7, 3)
     data = read("s")
@@ -1070,12 +1070,9 @@ def folder_is_locked_for_a_part():
 
 @operation
 def folders_of_the_guest_are_locked():
-    os.makedirs("/tmp/bulkhead-locked", exist_ok=True)
-    fds = [os.open(name, os.O_RDONLY) for name in ("/tmp/bulkhead-locked", "/proc", "/usr")]
-    for fd in fds:
-        fcntl.flock(fd, fcntl.LOCK_SH)
-    os.rmdir("/tmp/bulkhead-locked")
-    return len(fds)
+    for name in ("/tmp", "/proc", "/usr"):
+        fcntl.flock(os.open(name, os.O_RDONLY), fcntl.LOCK_SH | fcntl.LOCK_NB)
+    return "locked"
 
 @operation
 def flock_is_inherited_and_goes_with_the_last():

@@ -162,8 +162,7 @@ impl Files {
         let (file, id) = (Arc::clone(&open.file), open.node);
         self.fills(id);
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(MOST_DATA).min(room);
-        let mut data = std::mem::take(&mut self.spare);
-        data.resize(size, 0);
+        let mut data = vec![0; size];
         let mut filled = 0;
         while let Some(rest) = data.get_mut(filled..).filter(|rest| !rest.is_empty()) {
             let at = offset.checked_add(u64::try_from(filled).unwrap_or(u64::MAX)).ok_or(Errno::INVAL)?;

@@ -35,7 +35,6 @@ pub mod waits;
 mod xattrs;
 
 pub use fullness::Fullness;
-pub use message::Reply;
 pub use notion::keep;
 pub use server::{Answer, Files, Job, Tree};
 pub use vhost::serve;

@@ -194,34 +194,19 @@ impl Body {
     }
 }
 
-/// The whole answer to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
-    /// Length, error and which request it answers.
-    pub head: [u8; ANSWER_HEADER_BYTES],
-    /// Fields and data.
-    pub body: Vec<u8>,
-}
-
-impl Reply {
-    /// Bytes of both.
-    pub fn length(&self) -> usize {
-        self.head.len() + self.body.len()
-    }
-}
-
 /// The whole answer to request `unique`.
-pub fn answer(unique: u64, result: Result<Body>) -> Reply {
+pub fn answer(unique: u64, result: Result<Body>) -> Vec<u8> {
     let (error, body) = match result {
         Ok(body) => (0, body.0),
         Err(error) => (-error.raw_os_error(), Vec::new()),
     };
     let length = u32::try_from(ANSWER_HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
-    let mut head = [0; ANSWER_HEADER_BYTES];
-    head[..4].copy_from_slice(&length.to_le_bytes());
-    head[4..8].copy_from_slice(&error.to_le_bytes());
-    head[8..].copy_from_slice(&unique.to_le_bytes());
-    Reply { head, body }
+    let mut bytes = Vec::with_capacity(ANSWER_HEADER_BYTES + body.len());
+    bytes.extend(length.to_le_bytes());
+    bytes.extend(error.to_le_bytes());
+    bytes.extend(unique.to_le_bytes());
+    bytes.extend(body);
+    bytes
 }
 
 #[cfg(test)]

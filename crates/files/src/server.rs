@@ -10,7 +10,7 @@ use crate::directories::Listing;
 use crate::fullness::Fullness;
 use crate::handles::Handle;
 use crate::locks::Locks;
-use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Reply, Result, answer, opcode};
+use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answer, opcode};
 use crate::nodes::{Nodes, Stamp};
 use crate::notion::Notion;
 use crate::retries::{Retries, Retry};
@@ -23,14 +23,14 @@ pub struct Tree {
 }
 
 /// What waits; gives back the answer.
-pub type Job = Box<dyn FnOnce() -> Reply + Send>;
+pub type Job = Box<dyn FnOnce() -> Vec<u8> + Send>;
 
 /// What becomes of a request.
 pub enum Answer {
     /// Nobody waits for one.
     None,
     /// This.
-    Now(Reply),
+    Now(Vec<u8>),
     /// What this gives back, on another thread.
     Later(Job),
 }
@@ -115,8 +115,6 @@ pub struct Files {
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
     /// Whether what takes room is refused.
     pub(crate) fullness: Fullness,
-    /// Where the next data are read to: memory that is new costs as much as reading.
-    pub(crate) spare: Vec<u8>,
     /// That of whoever asks now.
     pub(crate) retry: Option<Retry>,
 }
@@ -138,7 +136,6 @@ impl Files {
             retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
             fullness: Fullness::default(),
-            spare: Vec::new(),
             retry: None,
         }
     }
@@ -170,13 +167,6 @@ impl Files {
             Ok(Outcome::Waits(job)) => Answer::Later(Box::new(move || answer(unique, job()))),
             Err(_) if matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET) => Answer::None,
             Err(error) => Answer::Now(answer(unique, Err(error))),
-        }
-    }
-
-    /// Takes back the memory of an answer that was given.
-    pub fn take_back(&mut self, reply: Reply) {
-        if reply.body.capacity() > self.spare.capacity() {
-            self.spare = reply.body;
         }
     }
 

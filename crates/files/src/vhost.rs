@@ -25,7 +25,7 @@ use vmm_sys_util::epoll::EventSet;
 use vmm_sys_util::event::{EventConsumer, EventFlag, EventNotifier, new_event_consumer_and_notifier};
 
 use crate::fullness::Fullness;
-use crate::message::{HEADER_BYTES, MOST_DATA, Reply};
+use crate::message::{HEADER_BYTES, MOST_DATA};
 use crate::server::{Answer, Files, Job, Tree};
 
 /// Queues.
@@ -62,8 +62,6 @@ struct Device {
     memory: Option<Memory>,
     has_event_index: bool,
     late: Sender<Late>,
-    /// The last request: memory that is new costs as much as what is done with it.
-    request: Vec<u8>,
     /// When a queue was last found empty.
     rested: Option<Instant>,
     /// When somebody else last wanted the CPU on which it lingered.
@@ -154,12 +152,8 @@ impl Device {
             drop(state);
             let Some(chain) = chain else { return Ok(done) };
             match self.answer(&chain) {
-                Answer::None => give_back(ring, &chain, None),
-                Answer::Now(reply) => {
-                    let given = give_back(ring, &chain, Some(&reply));
-                    self.files.take_back(reply);
-                    given
-                }
+                Answer::None => give_back(ring, &chain, &[]),
+                Answer::Now(answer) => give_back(ring, &chain, &answer),
                 Answer::Later(job) => {
                     let ring = ring.clone();
                     // Its threads live as long as this.
@@ -172,29 +166,29 @@ impl Device {
     }
 
     fn answer(&mut self, chain: &Chain) -> Answer {
-        let Ok(mut reader) = chain.clone().reader::<()>(chain.memory()) else { return Answer::None };
+        let Ok(reader) = chain.clone().reader::<()>(chain.memory()) else { return Answer::None };
         let Ok(writer) = chain.clone().writer::<()>(chain.memory()) else { return Answer::None };
         let length = reader.available_bytes();
         if length > MOST_REQUEST {
             return Answer::None;
         }
-        self.request.resize(length, 0);
-        if reader.read_exact(&mut self.request).is_err() {
+        let mut request = Vec::with_capacity(length);
+        let limit = u64::try_from(MOST_REQUEST).unwrap_or(u64::MAX);
+        if reader.take(limit).read_to_end(&mut request).is_err() {
             return Answer::None;
         }
-        self.files.handle(&self.request, writer.available_bytes())
+        self.files.handle(&request, writer.available_bytes())
     }
 }
 
 /// Writes an answer, and tells the guest.
-fn give_back(ring: &VringMutex, chain: &Chain, reply: Option<&Reply>) -> io::Result<()> {
+fn give_back(ring: &VringMutex, chain: &Chain, answer: &[u8]) -> io::Result<()> {
     let mut written = 0;
-    if let Some(reply) = reply
-        && let Ok(mut writer) = chain.clone().writer::<()>(chain.memory())
-        && writer.available_bytes() >= reply.length()
-        && writer.write_all(&reply.head).and_then(|()| writer.write_all(&reply.body)).is_ok()
+    if let Ok(mut writer) = chain.clone().writer::<()>(chain.memory())
+        && writer.available_bytes() >= answer.len()
+        && writer.write_all(answer).is_ok()
     {
-        written = u32::try_from(reply.length()).unwrap_or_default();
+        written = u32::try_from(answer.len()).unwrap_or_default();
     }
     let mut state = ring.get_mut();
     state.add_used(chain.head_index(), written).map_err(io::Error::other)?;
@@ -223,7 +217,6 @@ pub fn serve(
         memory: None,
         has_event_index: false,
         late,
-        request: Vec::new(),
         rested: None,
         wanted: None,
     };
@@ -246,7 +239,7 @@ fn work(jobs: Receiver<Late>) -> io::Result<()> {
         let run = move || {
             let Late { job, chain, ring } = late;
             // The guest is gone when this fails.
-            let _ = give_back(&ring, &chain, Some(&job()));
+            let _ = give_back(&ring, &chain, &job());
         };
         thread::Builder::new().stack_size(STACK_BYTES).spawn(run)
     };

@@ -55,7 +55,7 @@ fn the_first_lock_is_answered_when_what_was_told_before_has_expired() {
     let body = [longs(&[handle, 1, 0, 9]), words(&[0, 5, 0, 0])].concat();
     let request = guest.request(SETLK, node, &body);
     let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it comes at once") };
-    assert_eq!(number(&job().head, 4), 0);
+    assert_eq!(number(&job(), 4), 0);
     // It was told a moment before `begin`.
     assert!(begin.elapsed() > Duration::from_millis(500), "{:?}", begin.elapsed());
     // The next one has nothing to wait for.
@@ -116,7 +116,7 @@ fn memory_between_processes_is_one_kernels() {
     let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it waits") };
     let waiting = std::thread::spawn(job);
     drop(host);
-    assert_eq!(number(&waiting.join().unwrap().head, 4), 0);
+    assert_eq!(number(&waiting.join().unwrap(), 4), 0);
     assert_eq!(guest.lock(node, handle, 2, READ_LOCK, 0), Err(11));
 }
 

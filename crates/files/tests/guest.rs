@@ -242,7 +242,7 @@ fn who_waits_for_a_lock_waits_elsewhere() {
     let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it waits") };
     let waiting = std::thread::spawn(job);
     guest.lock(node, handle, 1, 2, 0).unwrap();
-    assert_eq!(number(&waiting.join().unwrap().head, 4), 0);
+    assert_eq!(number(&waiting.join().unwrap(), 4), 0);
 }
 
 #[test]
@@ -258,7 +258,7 @@ fn who_waits_for_each_other_is_told() {
     let Answer::Later(job) = guest.files.handle(&request, 4096) else { panic!("it waits") };
     assert_eq!(guest.ask(SETLKW, one, &wait(first, 2)), Err(35));
     guest.lock(two, second, 2, 2, 0).unwrap();
-    assert_eq!(number(&job().head, 4), 0);
+    assert_eq!(number(&job(), 4), 0);
 }
 
 #[test]
@@ -431,7 +431,7 @@ fn rubbish_is_refused() {
             for body in [&[][..], &[0; 7], &[0xff; 48], &[0; 200], &[0xff; 5000]] {
                 let request = guest.request(opcode, node, body);
                 if let Answer::Now(answer) = guest.files.handle(&request, 64) {
-                    assert!(answer.length() <= 80, "{opcode}");
+                    assert!(answer.len() <= 80, "{opcode}");
                 }
                 // A length that lies.
                 let mut lying = request;

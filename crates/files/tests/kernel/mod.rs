@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::thread::{JoinHandle, spawn};
 
-use files::{Answer, Files, Fullness, Reply, Tree};
+use files::{Answer, Files, Fullness, Tree};
 
 pub const LOOKUP: u32 = 1;
 pub const GETATTR: u32 = 3;
@@ -90,10 +90,10 @@ pub fn named(front: Vec<u8>, name: &str) -> Vec<u8> {
     [front, name.as_bytes().to_vec(), vec![0]].concat()
 }
 
-fn read_answer(reply: Reply) -> Result<Vec<u8>, i32> {
-    assert_eq!((number(&reply.head, 0) as usize, long(&reply.head, 8)), (reply.length(), 77));
-    match number(&reply.head, 4).cast_signed() {
-        0 => Ok(reply.body),
+fn read_answer(answer: &[u8]) -> Result<Vec<u8>, i32> {
+    assert_eq!((number(answer, 0) as usize, long(answer, 8)), (answer.len(), 77));
+    match number(answer, 4).cast_signed() {
+        0 => Ok(answer[16..].to_vec()),
         error => Err(-error),
     }
 }
@@ -107,7 +107,7 @@ impl Guest {
             fs::create_dir(folder.path().join(tree)).unwrap();
         }
         let top = OwnedFd::from(File::open(folder.path()).unwrap());
-        let trees = [true, false].map(|is_writable| Tree { is_writable }).to_vec();
+        let trees = vec![Tree { is_writable: true }, Tree { is_writable: false }];
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         let mut guest = Self { files: Files::new(top, trees), user, group, thread: 1, folder };
         guest.ask(INIT, 0, &words(&[7, 36, 131_072, u32::MAX])).unwrap();
@@ -139,7 +139,7 @@ impl Guest {
             Answer::Now(answer) => answer,
             Answer::Later(job) => job(),
         };
-        read_answer(answer)
+        read_answer(&answer)
     }
 
     /// The same of a request that waits, on a thread of its own.
@@ -148,7 +148,7 @@ impl Guest {
         let Answer::Later(job) = self.files.handle(&request, 1 << 20) else {
             panic!("it is answered at once")
         };
-        spawn(move || read_answer(job()))
+        spawn(move || read_answer(&job()))
     }
 
     pub fn lookup(&mut self, node: u64, name: &str) -> Result<(u64, Attributes), i32> {

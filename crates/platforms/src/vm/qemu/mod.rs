@@ -140,7 +140,7 @@ pub struct Machine {
 pub const MACHINE: &str = "q35,sata=off,smbus=off,usb=off,vmport=off,graphics=off";
 
 /// The processor of a translated guest: all that the translator knows, but not that copying byte by byte were quick (ERMS, FSRM). QEMU
-/// carries out each step of `rep movsb` by itself, so a kernel that believes it copies at an eighth of its speed.
+/// carries out each step of `rep movsb` by itself, so a kernel that believes it copies at a third of its speed.
 pub const TRANSLATED_CPU: &str = "max,-erms,-fsrm";
 
 /// QEMU's own filter of system calls, as far as it goes: it starts nothing, and is placed from outside.
