@@ -160,13 +160,13 @@ fn assert_plain(folder: &Path) {
 }
 
 /// A shell in a partition that does a line at a time, in a folder that is open to it.
-struct Shell {
+pub struct Shell {
     child: Child,
     out: BufReader<std::process::ChildStdout>,
 }
 
 impl Shell {
-    fn start(here: &Here, open: &Path) -> Self {
+    pub fn start(here: &Here, open: &Path) -> Self {
         let words = ["--rw", plain(open), "--workdir", plain(open), "--", "sh"];
         let mut child = here.command(&words).stdin(Stdio::piped()).spawn().expect("it starts");
         let out = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -174,7 +174,7 @@ impl Shell {
     }
 
     /// What a line of script says, on one line.
-    fn say(&mut self, script: &str) -> String {
+    pub fn say(&mut self, script: &str) -> String {
         let pipe = self.child.stdin.as_mut().expect("a pipe");
         // What it begins in the background has other streams than these.
         writeln!(pipe, "echo $( {{ {script}\n}} 2>&1 )").expect("it reads");
@@ -184,7 +184,7 @@ impl Shell {
         line.trim_end().to_owned()
     }
 
-    fn end(mut self) {
+    pub fn end(mut self) {
         drop(self.child.stdin.take());
         assert_code(&finish(self.child), 0);
     }

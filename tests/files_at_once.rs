@@ -1,9 +1,12 @@
-//! Files of the host that it changes while a partition opens them: no open fails for that, and each finds what was there.
+//! Files of the host that it changes while a partition opens them: no open fails for that, each finds what was there, and what the
+//! guest has in its cache is neither dropped without need nor kept too long.
 
 use crate::exec_fixture;
+use crate::files::Shell;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,5 +174,70 @@ fn an_open_finds_what_the_host_has_mapped_and_where_its_links_lead() {
     assert!(host.wait().expect("it ends").success());
     drop(guest.stdin.take());
     assert_code(&finish_within(guest, PATIENCE), 0);
+    here.assert_nothing_left();
+}
+
+#[test]
+fn what_the_guest_has_written_it_need_not_read_again() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let mut shell = Shell::start(&here, &open);
+    let writes = "dd if=/dev/zero of=big bs=1M count=8 status=none; sleep 0.1; stat -c %s big";
+    let cached = "fincore -nbo RES big";
+    assert_eq!(shell.say(&format!("{writes}; {cached}")), "8388608 8388608");
+    // One byte of the host's: all of it is read anew.
+    let host = || fs::File::options().write(true).open(open.join("big")).expect("the guest has made it");
+    host().write_at(b"x", 5 << 20).expect("the test's own files");
+    let reads = "od -An -c -j5242880 -N1 big";
+    assert_eq!(shell.say(reads), "x");
+    // The same file again, emptied and written: the host may have it mapped, so that its cache is not believed.
+    assert_eq!(shell.say(&format!("{writes}; rm big")), "8388608");
+    // Opened by somebody else while it is written, it is read anew as well.
+    assert_eq!(shell.say("dd if=/dev/zero of=big bs=1M count=4 status=none"), "");
+    drop(host());
+    let more =
+        "dd if=/dev/zero of=big bs=1M count=4 seek=4 conv=notrunc status=none; sleep 0.1; stat -c %s big";
+    assert_eq!(shell.say(&format!("{more}; {cached}")), "8388608 0");
+    shell.end();
+    here.assert_nothing_left();
+}
+
+#[test]
+fn a_change_of_mode_in_the_guest_hides_nothing_that_the_host_has_written() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    write(&open.join("file"), "first");
+    let mut shell = Shell::start(&here, &open);
+    let script = r#"python3 -c 'import os, time
+file = os.open("file", os.O_RDONLY)
+print(os.pread(file, 5, 0).decode(), flush=True)
+open("read", "w").close()
+while not os.path.exists("written"): time.sleep(0.02)
+os.fchmod(file, 0o640)
+time.sleep(1.2)
+print(os.pread(file, 5, 0).decode())'"#;
+    scope(|scope| {
+        scope.spawn(|| {
+            while !open.join("read").exists() {
+                sleep(Duration::from_millis(20));
+            }
+            fs::File::options()
+                .write(true)
+                .open(open.join("file"))
+                .and_then(|file| file.write_at(b"other", 0))
+                .expect("it is there");
+            write(&open.join("written"), "");
+        });
+        assert_eq!(shell.say(script), "first other");
+    });
+    shell.end();
     here.assert_nothing_left();
 }

@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use bulkhead::platforms::vm::guest_program::times;
 use nix::kmod::{ModuleInitFlags, finit_module};
 use nix::mount::{MsFlags, mount};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -88,6 +90,8 @@ fn obey() -> Result<()> {
     chroot("/new")?;
     std::env::set_current_dir("/")?;
     touch_memory(&orders)?;
+    let (trees, processes) = (File::open("/mnt")?, OwnedFd::from(File::open("/proc")?));
+    std::thread::spawn(move || times::watch(&trees, &processes));
     let mut places = PLACES;
     if orders.is_reversed {
         places.reverse();

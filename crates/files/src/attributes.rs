@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::message::{Body, Fields, Result};
 use crate::nodes::{Key, ROOT, Stamp, link_to, open_again};
 use crate::notion::{self, Notion, PLAIN, SPECIAL};
-use crate::server::Files;
+use crate::server::{Files, Outcome};
 
 /// How long the guest may believe what it was told of a tree that is written to.
 pub const SHORT: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ const UNMAPPED: u32 = 65_534;
 const MOST_HIDDEN: usize = 1024;
 
 /// Which attributes are set (`FATTR_…`).
-mod set {
+pub mod set {
     pub const MODE: u32 = 1 << 0;
     pub const USER: u32 = 1 << 1;
     pub const GROUP: u32 = 1 << 2;
@@ -177,7 +177,7 @@ impl Files {
         body.number(u32::try_from(host.st_blksize).unwrap_or(4096)).number(0);
     }
 
-    fn attributes_of(&mut self, id: u64, known: &Known) -> Result<Body> {
+    pub(crate) fn attributes_of(&mut self, id: u64, known: &Known) -> Result<Body> {
         let validity = self.tell(id)?;
         if let Ok(node) = self.nodes.get_mut(id) {
             node.told = Some(Stamp::of(&known.host));
@@ -188,7 +188,7 @@ impl Files {
         Ok(body)
     }
 
-    pub(crate) fn get_attributes(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn get_attributes(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Outcome> {
         let flags = fields.number()?;
         fields.skip(4)?;
         let handle = fields.long()?;
@@ -196,7 +196,8 @@ impl Files {
             Some(handle) => self.look_at(&handle.file)?,
             None => self.look_at_node(id)?,
         };
-        self.attributes_of(id, &known)
+        let body = self.attributes_of(id, &known)?;
+        Ok(self.after_own_writes(id, &known, body))
     }
 
     pub(crate) fn set_attributes(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
@@ -265,8 +266,26 @@ impl Files {
             }
             known = self.look_at_node(id)?;
         }
-        self.moved_on(id, was, Stamp::of(&known.host));
-        self.attributes_of(id, &known)
+        self.attributes_as_set(id, was, known)
+    }
+
+    /// Attributes that the guest has just set. At this answer its kernel drops nothing of its cache: where the host had changed the
+    /// file before, it gets another time of the last change than it will hear as soon as it needs one.
+    fn attributes_as_set(&mut self, id: u64, was: Stamp, mut known: Known) -> Result<Body> {
+        let is = Stamp::of(&known.host);
+        let is_news = self.nodes.get(id)?.told != Some(was);
+        self.moved_on(id, was, is);
+        if !is_news {
+            return self.attributes_of(id, &known);
+        }
+        let node = self.nodes.get_mut(id)?;
+        node.told = Some(is);
+        node.held.is_not_believed();
+        known.host.st_mtime_nsec ^= 1;
+        let mut body = Body::default();
+        body.zeros(16);
+        self.add_attributes(&mut body, id, &known);
+        Ok(body)
     }
 
     /// Changes mode and notion of a node, as far as they change.

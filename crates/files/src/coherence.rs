@@ -20,6 +20,7 @@ use crate::handles::is_settled;
 use crate::message::Result;
 use crate::nodes::Stamp;
 use crate::server::{Files, Outcome};
+use crate::written::Own;
 
 /// For how long an answer may lie before the guest's kernel reads it.
 const ON_THE_WAY: Duration = Duration::from_millis(100);
@@ -35,9 +36,18 @@ pub struct Held {
     pub is_locked: bool,
     /// Whether something of it was read or written.
     pub is_filled: bool,
+    /// What of it is the guest's own work.
+    pub own: Own,
     /// Until when attributes that were told are believed.
     believed: Option<Instant>,
     nudge: u32,
+}
+
+impl Held {
+    /// What was told last is asked for before it is used.
+    pub const fn is_not_believed(&mut self) {
+        self.believed = None;
+    }
 }
 
 impl Files {

@@ -7,7 +7,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
     FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fstatfs,
@@ -27,13 +27,13 @@ mod opened {
 }
 
 /// Clocks of files tick so often at least: within that time a change may not show.
-const TICK_NS: i128 = 20_000_000;
+pub const TICK: Duration = Duration::from_millis(20);
 /// From this size on the guest keeps what it has just written itself without reading it again, though the clock has not
 /// moved on since.
 const LARGE: i64 = 1 << 20;
 /// The host's kernel has written a page that was changed through a mapping to the disk after so long (`dirty_expire_centisecs` and
 /// `dirty_writeback_centisecs`: 35 s unless told otherwise). Who changes it again then changes the file's times.
-const AT_REST_NS: i128 = 120_000_000_000;
+const AT_REST: Duration = Duration::from_secs(120);
 /// File systems that are memory alone (`linux/magic.h`: tmpfs, ramfs, hugetlbfs): there a mapping never changes times.
 const MEMORY: [i64; 3] = [0x0102_1994, 0x8584_58f6, 0x9584_58f6];
 /// What a WRITE carries (`FUSE_WRITE_…`).
@@ -123,7 +123,7 @@ impl Files {
         if !is_known {
             // What has no bytes has nothing that was written to. What the guest then writes itself goes on from there.
             let is_unmapped =
-                tells && (stamp.size == 0 || was_unmapped || is_older(stamp.changed(), AT_REST_NS));
+                tells && (stamp.size == 0 || was_unmapped || is_older(stamp.changed(), AT_REST));
             node.cached = Some(Cached { stamp, is_settled, is_unmapped });
         }
         let is_locked = node.held.is_locked;
@@ -195,7 +195,7 @@ impl Files {
         let open = self.handle_of(handle)?;
         let file = Arc::clone(&open.file);
         let appends = flags.contains(OFlags::APPEND) && how & FROM_CACHE == 0;
-        let before = fstat(&file)?;
+        let before = self.watch_if_empty(id, &file, fstat(&file)?, size)?;
         let was = Stamp::of(&before);
         if self.fullness.is_full() && takes_room(&before, offset, size) {
             return Err(Errno::NOSPC);
@@ -222,6 +222,9 @@ impl Files {
             }
         }
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
+        if let Ok(node) = self.nodes.get_mut(id) {
+            node.held.own.written += u64::try_from(written).unwrap_or_default();
+        }
         if appends && before.st_size.cast_unsigned() != offset {
             // The host had added something: it lies elsewhere than the guest believes.
             let node = self.nodes.get_mut(id)?;
@@ -258,6 +261,7 @@ impl Files {
         }
         if is_last {
             self.locks.claims.remove(&handle.node);
+            self.watch_if_worth_it(handle.node, &handle.file);
         }
         Ok(Body::default())
     }
@@ -344,14 +348,15 @@ fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
 
 /// Whether a change from now on would show in a time, which is that of the last one: seconds and nanoseconds.
 pub fn is_settled(time: (i64, u64)) -> bool {
-    is_older(time, TICK_NS)
+    is_older(time, TICK)
 }
 
-/// Whether a time, seconds and nanoseconds, is more than so many nanoseconds ago.
-fn is_older((seconds, nanoseconds): (i64, u64), age: i128) -> bool {
+/// Whether a time, seconds and nanoseconds, is longer ago.
+fn is_older((seconds, nanoseconds): (i64, u64), age: Duration) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-    now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds)) > age
+    now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds))
+        > i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
 }
 
 /// Whether what is written there needs room that the file does not have yet: behind its end, or where it has holes.

@@ -8,6 +8,8 @@
 //!                                                        │ handles   what is open, and what its cache may keep
 //!                                                        │ locks     the host's own
 //!                                                        │ waits     who waits for one, and takes that back
+//!                                                        │ written   its own writing, which stays in its cache
+//!                                                        │ watch     who else has opened that
 //!                                                        │ claims    files that are memory: one kernel at a time
 //!                                                        │ fullness  a disk that is to seem full
 //!                                                        └ coherence what a lock means to the guest's cache
@@ -32,6 +34,8 @@ mod retries;
 mod server;
 mod vhost;
 pub mod waits;
+mod watch;
+pub mod written;
 mod xattrs;
 
 pub use fullness::Fullness;

@@ -15,7 +15,7 @@ use crate::attributes::{Known, LONG, in_searched, with_access};
 use crate::message::{Body, Fields, Result};
 use crate::nodes::{ROOT, Stamp, link_to};
 use crate::notion::{self, Notion, PLAIN, SET_GROUP, SPECIAL};
-use crate::server::{Asker, Files};
+use crate::server::{Asker, Files, Outcome};
 
 /// Longest target of a link.
 const LONGEST_TARGET: usize = 4095;
@@ -23,7 +23,7 @@ const LONGEST_TARGET: usize = 4095;
 const KIND: u32 = 0o170_000;
 
 impl Files {
-    pub(crate) fn lookup(&mut self, parent: u64, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn lookup(&mut self, parent: u64, mut fields: Fields<'_>) -> Result<Outcome> {
         let name = fields.name()?;
         if parent == ROOT && self.tree_named(name).is_none() {
             return Err(Errno::NOENT);
@@ -44,12 +44,13 @@ impl Files {
                 if !self.is_writable(id)? {
                     self.nodes.pin(id);
                 }
-                self.entry(id, &known)
+                let body = self.entry(id, &known)?;
+                Ok(self.after_own_writes(id, &known, body))
             }
             // A name that is not there may be remembered where nobody makes it.
             Err(Errno::NOENT) if parent != ROOT && !self.is_writable(parent)? => {
                 let validity = self.validity(self.nodes.tree_of(parent)?);
-                Ok(Body::default().long(0).long(0).long(validity.as_secs()).zeros(16 + 88).done())
+                Ok(Body::default().long(0).long(0).long(validity.as_secs()).zeros(16 + 88).done().into())
             }
             Err(error) => {
                 // Natively it may be there: where this folder's name leads by now.
@@ -180,11 +181,13 @@ impl Files {
         let plain = Mode::from_raw_mode(mode & PLAIN);
         let exclusive = wanted | OFlags::CREATE | OFlags::EXCL;
         let is_exclusive = OFlags::from_bits_retain(flags).contains(OFlags::EXCL);
+        let mut is_made = false;
         let file = loop {
             match Self::in_folder(&folder, || openat(&folder, name, exclusive, plain)) {
                 Ok(file) => {
                     let notion = self.notion_of_new(&folder, asker, mode, false)?;
                     Self::finish_new(&folder, name, &file, mode, notion)?;
+                    is_made = true;
                     break file;
                 }
                 // Somebody else was faster: natively that is an open.
@@ -199,6 +202,7 @@ impl Files {
         };
         let known = self.look_at(&file)?;
         let id = self.enter(parent, name, &known)?;
+        self.nodes.get_mut(id)?.held.own.is_made = is_made;
         if wanted.contains(OFlags::RDWR) {
             self.must_be_told_anew(id, wanted)?;
         }

@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
@@ -14,6 +15,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::attributes::in_searched;
 use crate::coherence::Held;
+use crate::handles::{TICK, is_settled};
 use crate::message::Result;
 
 /// Number of the folder that holds the trees.
@@ -50,6 +52,12 @@ impl Stamp {
     /// Seconds and nanoseconds of the last change of content.
     pub const fn modified(self) -> (i64, u64) {
         self.modified
+    }
+
+    /// After how long a change shows in its times, which are those of the last one.
+    pub fn settles_in(self) -> Duration {
+        let latest = self.modified.max(self.changed);
+        if is_settled(latest) { Duration::ZERO } else { TICK }
     }
 
     /// Seconds and nanoseconds of the last change of anything.

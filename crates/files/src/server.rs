@@ -14,6 +14,8 @@ use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answ
 use crate::nodes::{Nodes, Stamp};
 use crate::notion::Notion;
 use crate::retries::{Retries, Retry};
+use crate::watch::Watch;
+use crate::written::Written;
 
 /// A tree, `0`, `1`, … in the folder of all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +115,10 @@ pub struct Files {
     pub(crate) retries: Retries,
     /// Whether the times of files on a device tell that somebody writes to them through a mapping.
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
+    /// Files of which the guest is to take the times.
+    pub(crate) written: Written,
+    /// Who else opens files that the guest has made.
+    pub(crate) watch: Option<Watch>,
     /// Whether what takes room is refused.
     pub(crate) fullness: Fullness,
     /// That of whoever asks now.
@@ -135,6 +141,8 @@ impl Files {
             own: Asker { user, group },
             retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
+            written: Written::default(),
+            watch: Watch::new().ok(),
             fullness: Fullness::default(),
             retry: None,
         }
@@ -181,11 +189,14 @@ impl Files {
                 self.forget_all();
                 Ok(Body::default().into())
             }
-            opcode::LOOKUP => self.lookup(node, fields).map(Outcome::from),
+            opcode::LOOKUP => self.lookup(node, fields),
             opcode::FORGET => self.forget(node, fields),
             opcode::BATCH_FORGET => self.forget_batch(fields),
-            opcode::GETATTR => self.get_attributes(node, fields).map(Outcome::from),
-            opcode::SETATTR => self.set_attributes(node, fields).map(Outcome::from),
+            opcode::GETATTR => self.get_attributes(node, fields),
+            opcode::SETATTR => match self.take_times(node, fields, header.process)? {
+                Some(taken) => Ok(taken.into()),
+                None => self.set_attributes(node, fields).map(Outcome::from),
+            },
             opcode::STATFS => self.file_system(node).map(Outcome::from),
             opcode::READLINK => self.read_link(node).map(Outcome::from),
             opcode::SYMLINK => self.make_link(node, fields).map(Outcome::from),
@@ -213,7 +224,7 @@ impl Files {
             opcode::RELEASEDIR => self.close_folder(fields).map(Outcome::from),
             opcode::FSYNCDIR => self.sync_folder(fields),
             opcode::SETXATTR => self.set_xattr(node, fields).map(Outcome::from),
-            opcode::GETXATTR => self.get_xattr(node, fields),
+            opcode::GETXATTR => self.get_xattr(node, fields, header.process),
             opcode::LISTXATTR => self.list_xattrs(node, fields).map(Outcome::from),
             opcode::REMOVEXATTR => self.remove_xattr(node, fields).map(Outcome::from),
             opcode::GETLK => self.get_lock(node, fields).map(Outcome::from),

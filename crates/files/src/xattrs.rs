@@ -10,6 +10,7 @@ use crate::message::{Body, Fields, Result};
 use crate::nodes::{Stamp, link_to};
 use crate::notion::{ATTRIBUTE, is_possible};
 use crate::server::{Files, Outcome};
+use crate::written::WRITTEN;
 
 /// Longest value (`XATTR_SIZE_MAX`) and longest list of names.
 const LONGEST: usize = 65_536;
@@ -17,13 +18,16 @@ const LONGEST: usize = 65_536;
 const PREFIX: &[u8] = b"user.";
 
 impl Files {
-    pub(crate) fn get_xattr(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Outcome> {
+    pub(crate) fn get_xattr(&mut self, id: u64, mut fields: Fields<'_>, thread: u32) -> Result<Outcome> {
         let size = fields.number()?;
         fields.skip(4)?;
         let name = fields.text()?;
         // Of no file, and so of every one.
         if let Some(answer) = self.locks.waits.answer(name, size) {
             return answer;
+        }
+        if name == WRITTEN.as_bytes() {
+            return self.next_written(size, thread);
         }
         if name == ATTRIBUTE {
             return Err(Errno::NODATA);

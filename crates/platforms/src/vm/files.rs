@@ -78,7 +78,7 @@ pub fn start(
     let letters: String =
         extras.shares.iter().map(|share| TREE_LETTERS[usize::from(!share.writable)]).collect();
     let (listener, dialled) = connection(around.ledger.dir())?;
-    let mut order = Order::default();
+    let mut order = Order { watches_files: true, ..Order::default() };
     order.show(around.exe, PROGRAM, Rights::Execute);
     order.folders.push(TREES.into());
     show_trees(&mut order, &mut extras.shares);

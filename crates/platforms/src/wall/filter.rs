@@ -138,6 +138,9 @@ pub fn install(order: &Order) -> io::Result<()> {
     let plain = |calls: &[c_long]| calls.iter().map(|call| (*call, Vec::new())).collect();
     let mut refused: BTreeMap<c_long, Vec<SeccompRule>> = plain(REFUSED);
     refused.extend(conditional(order).map_err(io::Error::other)?);
+    if order.watches_files {
+        refused.remove(&libc::SYS_fanotify_init);
+    }
     let mut unsupported = BTreeMap::new();
     if let Some(sizes) = &order.size_limits {
         refused.extend(plain(RESIZING));
@@ -319,6 +322,8 @@ mod tests {
         let nowhere = |calls: &[c_long]| calls.iter().map(|call| (*call, NOWHERE)).collect::<Vec<_>>();
         assert_refused(&plain, &nowhere(REFUSED), libc::EPERM);
         assert_refused(&plain, &nowhere(ABSENT), libc::ENOSYS);
+        let watching = Order { watches_files: true, ..Order::default() };
+        assert_refused(&watching, &nowhere(&[libc::SYS_fanotify_init]), libc::EINVAL);
         // Signals: to the first process, to all, to the parent's group; limits of another one.
         let others = [1, u64::MAX, 0].map(|id| [id, 0, 0, 0, 0, 0]);
         for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo]

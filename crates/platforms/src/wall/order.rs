@@ -84,6 +84,8 @@ pub struct Order {
     pub network: Network,
     /// Whether it may make sockets by itself that reach others on this host (unix(7)).
     pub local_sockets: bool,
+    /// Whether it may have the kernel report who opens and changes files that it sees (fanotify(7)).
+    pub watches_files: bool,
     /// Which sizes it may give to files; any if not set.
     pub size_limits: Option<SizeLimits>,
     /// Where owners cannot be mapped, it stays the caller: for our own programs that see nothing but what they write to.
@@ -125,6 +127,9 @@ impl Order {
         if self.local_sockets {
             words.push("--local-sockets".into());
         }
+        if self.watches_files {
+            words.push("--watches-files".into());
+        }
         if self.network == Network::Host {
             words.push("--host-network".into());
         }
@@ -161,6 +166,7 @@ impl Order {
                     sizes.own.push(number(&value()?)?);
                 }
                 Some("--local-sockets") => order.local_sockets = true,
+                Some("--watches-files") => order.watches_files = true,
                 Some("--host-network") => order.network = Network::Host,
                 Some("--or-as-caller") => order.or_as_caller = true,
                 Some("--") => {
@@ -208,6 +214,7 @@ mod tests {
             or_as_caller: true,
             descriptors: vec![5, 9],
             local_sockets: true,
+            watches_files: true,
             size_limits: Some(SizeLimits { longest: 1 << 40, own: vec![4096, 8192] }),
             words: vec!["/usr/bin/qemu".into(), "--".into(), "--read".into()],
             ..Order::default()

@@ -8,8 +8,8 @@
 //! ```
 //! A guest that parks loads its modules and opens its ports, and is told the rest later: see `park`.
 //!
-//! All of it is one thread, but for the one that ends waits for locks (`waits`): PID 1 may fork, cannot be killed by what runs beside
-//! it, and inherits every orphan.
+//! All of it is one thread, but for those that end waits for locks (`waits`) and take the times of files (`times`): PID 1 may fork, cannot
+//! be killed by what runs beside it, and inherits every orphan.
 
 mod folder_locks;
 mod inward;
@@ -24,6 +24,7 @@ mod serve;
 mod session;
 mod start;
 mod starved;
+pub mod times;
 mod tree;
 mod waits;
 

@@ -26,6 +26,7 @@ use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
 use super::super::pid1::{in_context, power_off};
+use super::times;
 use units::Reason;
 
 /// How often it is looked, while anybody waits.
@@ -45,10 +46,15 @@ pub fn begin(trees: File) -> Result<(), Reason> {
     // Signals are for the thread that was there before: this one would swallow those that say that a child has ended.
     let before =
         SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(|error| failed()(error.into()))?;
-    let run = move || watch(&trees, &processes);
-    let started = Builder::new().name("waits".to_owned()).stack_size(STACK_BYTES).spawn(run);
+    let (same_trees, same_processes) =
+        (trees.try_clone().map_err(failed())?, processes.try_clone().map_err(failed())?);
+    let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
+        Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
+    };
+    let started = start("waits", Box::new(move || watch(&trees, &processes)))
+        .and_then(|()| start("times", Box::new(move || times::watch(&same_trees, &same_processes))));
     before.thread_set_mask().map_err(|error| failed()(error.into()))?;
-    started.map(drop).map_err(failed())
+    started.map_err(failed())
 }
 
 /// One that programs neither cover nor find in use.
