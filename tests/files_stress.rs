@@ -2,7 +2,7 @@
 //! one file, each compared with what must be there) and the file system class of stress-ng, which verifies what it does.
 //!
 //! Runs when `BULKHEAD_FILES_STRESS` says for how many minutes stress-ng's class is to run in all (10 was promised); fsx makes a
-//! hundred thousand operations for each. `./setup.sh crosscheck` brings both programs.
+//! hundred thousand operations for each, in as many guests at once as there are CPUs. `./setup.sh crosscheck` brings both programs.
 
 use crate::exec_fixture;
 
@@ -11,6 +11,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use bulkhead::cli::cache_folder;
@@ -46,6 +48,18 @@ fn open_folder(here: &Here, name: &str) -> PathBuf {
     folder
 }
 
+/// A guest of its own that makes all operations on one file.
+fn fsx(here: &Here, program: &Path, file: &Path) {
+    let (seed, operations) = (rand::random::<u32>().to_string(), OPERATIONS.to_string());
+    let folder = file.parent().expect("it lies in the opened folder");
+    let words =
+        ["--rw", plain(folder), "--ro", plain(program), "--", plain(program), "-N", &operations, "-S", &seed];
+    let words: Vec<&str> = words.into_iter().chain([plain(file)]).collect();
+    let output = finish_within(here.command(&words).spawn().expect("it starts"), PATIENCE);
+    assert!(output.status.success(), "seed {seed}: {}{}", text(&output), complaint(&output));
+    println!("{operations} operations, seed {seed}");
+}
+
 #[test]
 fn fsx_finds_every_byte_where_it_must_be() {
     let Some(minutes) = minutes() else { return };
@@ -56,17 +70,19 @@ fn fsx_finds_every_byte_where_it_must_be() {
     assert!(program.is_file(), "./setup.sh crosscheck brings {}", program.display());
     let here = Here::new();
     let folder = open_folder(&here, "open");
-    let (file, operations) = (folder.join("file"), OPERATIONS.to_string());
-    // One after the other, each told when it has ended: what was found before an end by hand is known.
-    for _ in 0..minutes {
-        let seed = rand::random::<u32>().to_string();
-        let words =
-            ["--rw", plain(&folder), "--ro", plain(&program), "--", plain(&program), "-N", &operations];
-        let words: Vec<&str> = words.into_iter().chain(["-S", &seed, plain(&file)]).collect();
-        let output = finish_within(here.command(&words).spawn().expect("it starts"), PATIENCE);
-        assert!(output.status.success(), "seed {seed}: {}{}", text(&output), complaint(&output));
-        println!("{operations} operations, seed {seed}");
-    }
+    // Each told when it has ended: what was found before an end by hand is known.
+    let left = AtomicU64::new(minutes);
+    let take = || left.try_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok();
+    thread::scope(|scope| {
+        for worker in 0..thread::available_parallelism().map_or(1, usize::from) {
+            let (here, program, file) = (&here, &program, folder.join(format!("file-{worker}")));
+            scope.spawn(move || {
+                while take() {
+                    fsx(here, program, &file)
+                }
+            });
+        }
+    });
     here.assert_nothing_left();
 }
 
