@@ -80,8 +80,8 @@ pub fn main() -> ExitCode {
     code
 }
 
-/// What goes beyond the caller's `ulimit -f` is an error that is told, not the end of this process. Threads take the mask over, programs
-/// that are started do not.
+/// What goes beyond the caller's `ulimit -f` is an error that is told, not the end of this process. Threads take the mask over, and
+/// programs that are started.
 pub(crate) fn outlive_limits() {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGXFSZ);

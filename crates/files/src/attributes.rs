@@ -212,7 +212,9 @@ impl Files {
         fields.skip(4)?;
         let (user, group) = (fields.number()?, fields.number()?);
         let has = |what: u32| valid & what != 0;
-
+        if !has(set::HANDLE) {
+            self.check_meant(id)?;
+        }
         let before = self.look_at_node(id)?;
         let was = Stamp::of(&before.host);
         let mut now = before.notion;

@@ -11,24 +11,25 @@
 //!         └ nothing read or written yet: nothing is cached, answered at once
 //! ```
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::attributes::{LONG, SHORT};
-use crate::handles::is_settled;
 use crate::message::Result;
 use crate::nodes::Stamp;
 use crate::server::{Files, Outcome};
 use crate::written::Own;
 
 /// For how long an answer may lie before the guest's kernel reads it.
-const ON_THE_WAY: Duration = Duration::from_millis(100);
+pub const ON_THE_WAY: Duration = Duration::from_millis(100);
 /// Nanoseconds by which told times differ from each other while the clock has not moved on: more than one, so that each is new.
 const NUDGES: u32 = 3;
 
 /// What the guest's kernel may hold of a file.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 pub struct Held {
     /// Whether it may be locked against others: nothing that was told is believed without asking.
     pub is_shared: bool,
@@ -40,7 +41,30 @@ pub struct Held {
     pub own: Own,
     /// Until when attributes that were told are believed.
     believed: Option<Instant>,
-    nudge: u32,
+    nudge: Nudge,
+}
+
+/// What is added to the time of a file's last change of content.
+#[derive(Debug, Default)]
+struct Nudge {
+    /// What was told, and whether a change since then would show in its times.
+    told: Option<(Stamp, bool)>,
+    nanoseconds: u32,
+    /// Whether a lock was granted since.
+    is_due: Arc<AtomicBool>,
+}
+
+impl Nudge {
+    fn next(&mut self, stamp: Stamp) -> u32 {
+        let was_settled = self.told.replace((stamp, stamp.is_settled()));
+        let is_due = self.is_due.swap(false, Relaxed) || stamp.is_coarse();
+        match was_settled {
+            Some((told, _)) if told != stamp => self.nanoseconds = 0,
+            Some((_, false)) if is_due => self.nanoseconds = self.nanoseconds % NUDGES + 1,
+            _ => {}
+        }
+        self.nanoseconds
+    }
 }
 
 impl Held {
@@ -66,14 +90,12 @@ impl Files {
     }
 
     /// How much is added to the nanoseconds of a change, so that the guest's kernel takes it for another: within one tick of the host's
-    /// clock a second change would have the same time.
+    /// clock a second change would have the same time. That matters to who has locked the file since, and where a tick is a second.
     pub(crate) fn nudge(&mut self, id: u64, found: &Stat) -> u32 {
+        let stamp = Stamp::of(found);
         let Ok(node) = self.nodes.get_mut(id) else { return 0 };
-        if !node.held.is_locked || is_settled(Stamp::of(found).modified()) {
-            return 0;
-        }
-        node.held.nudge = node.held.nudge % NUDGES + 1;
-        node.held.nudge
+        let is_file = node.kind == FileType::RegularFile;
+        if is_file && (node.held.is_locked || stamp.is_coarse()) { node.held.nudge.next(stamp) } else { 0 }
     }
 
     /// Whether a file that is opened must be looked up first: what is both read and written is likely to be locked soon.
@@ -100,10 +122,20 @@ impl Files {
         }
         let held = &mut self.nodes.get_mut(id)?.held;
         (held.is_shared, held.is_locked) = (true, true);
+        let is_due = Arc::clone(&held.nudge.is_due);
         let until = held.believed.map(|until| until + ON_THE_WAY).filter(|_| held.is_filled);
-        let Some(until) = until.filter(|until| *until > Instant::now()) else { return Ok(outcome) };
-        let patient = move || std::thread::sleep(until.saturating_duration_since(Instant::now()));
+        let until = until.filter(|until| *until > Instant::now());
+        let patient = move || {
+            is_due.store(true, Relaxed);
+            if let Some(until) = until {
+                std::thread::sleep(until.saturating_duration_since(Instant::now()));
+            }
+        };
         Ok(match outcome {
+            Outcome::Done(body) if until.is_none() => {
+                patient();
+                Outcome::Done(body)
+            }
             Outcome::Done(body) => Outcome::Waits(Box::new(move || {
                 patient();
                 Ok(body)
@@ -117,5 +149,26 @@ impl Files {
             })),
             Outcome::Silent => Outcome::Silent,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_a_tick_is_a_second_each_telling_within_it_differs_and_none_after() {
+        let mut found = rustix::fs::stat("/").expect("a stat");
+        let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_secs();
+        (found.st_ctime, found.st_ctime_nsec) = (now.cast_signed(), 0);
+        let (recent, mut nudge) = (Stamp::of(&found), Nudge::default());
+        let told = [(); 4].map(|()| nudge.next(recent));
+        assert_eq!(told, [0, 1, 2, 3]);
+        found.st_ctime -= 10;
+        let past = Stamp::of(&found);
+        assert_eq!([(); 4].map(|()| nudge.next(past)), [0; 4]);
+        // Nanoseconds are kept: what is not locked anew is told as it is.
+        (found.st_ctime, found.st_ctime_nsec) = (now.cast_signed() + 100, 5);
+        assert_eq!([(); 4].map(|()| nudge.next(Stamp::of(&found))), [0; 4]);
     }
 }

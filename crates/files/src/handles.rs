@@ -17,8 +17,8 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
 use crate::attributes::with_access;
 use crate::message::{Body, Fields, MOST_DATA, Result};
-use crate::nodes::{Cached, Stamp, link_to, open_again};
-use crate::server::{Files, Outcome};
+use crate::nodes::{Cached, ROOT, Stamp, link_to, open_again};
+use crate::server::{Asker, Files, Outcome};
 
 /// What OPEN answers (`FOPEN_…`).
 mod opened {
@@ -26,8 +26,6 @@ mod opened {
     pub const NO_FLUSH: u32 = 1 << 5;
 }
 
-/// Clocks of files tick so often at least: within that time a change may not show.
-pub const TICK: Duration = Duration::from_millis(20);
 /// From this size on the guest keeps what it has just written itself without reading it again, though the clock has not
 /// moved on since.
 const LARGE: i64 = 1 << 20;
@@ -76,6 +74,10 @@ impl Files {
         self.check_names(id)?;
         let path = self.any_path(id)?;
         let host = fstat(&path)?;
+        // One that was opened by itself, and that the host has replaced or removed: where its name leads is out of reach.
+        if is_writable && host.st_nlink == 0 && self.nodes.get(id)?.parent == ROOT {
+            return Err(Errno::STALE);
+        }
         // The guest's kernel serves the others itself.
         if FileType::from_raw_mode(host.st_mode) != FileType::RegularFile {
             // Unless the name was that of a file a moment ago: then it is looked up anew.
@@ -84,8 +86,7 @@ impl Files {
         if is_writable {
             let is_stale = self.must_be_told_anew(id, wanted)?;
             let node = self.nodes.get(id)?;
-            let is_other = host.st_nlink > 1 && node.has_others;
-            if (is_stale || is_other || node.told != Some(Stamp::of(&host))) && !was_found {
+            if (is_stale || node.told != Some(Stamp::of(&host))) && !was_found {
                 return Err(Errno::STALE);
             }
         }
@@ -99,9 +100,7 @@ impl Files {
         let link = link_to(&path);
         let file = with_access(&link, &host, needed, || open_again(&path, wanted | OFlags::NONBLOCK))?;
         if how & OPEN_KILL_SET_ID != 0 && wanted.contains(OFlags::TRUNC) {
-            let known = self.look_at(&file)?;
-            let now = known.notion.without_set_id(known.host.st_mode);
-            self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)?;
+            self.kill_set_id(id, &file)?;
         }
         let now = fstat(&file)?;
         self.moved_on(id, Stamp::of(&host), Stamp::of(&now));
@@ -118,8 +117,9 @@ impl Files {
         let stamp = Stamp::of(host);
         let before = node.cached.filter(|cached| cached.stamp == stamp);
         let was_unmapped = before.is_some_and(|cached| cached.is_unmapped);
-        let is_settled = is_settled(stamp.changed());
-        let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || stamp.size >= LARGE);
+        let is_settled = stamp.is_settled();
+        let is_large = stamp.size >= LARGE && !stamp.is_coarse();
+        let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || is_large);
         if !is_known {
             // What has no bytes has nothing that was written to. What the guest then writes itself goes on from there.
             let is_unmapped =
@@ -201,9 +201,7 @@ impl Files {
             return Err(Errno::NOSPC);
         }
         if how & KILL_SET_ID != 0 {
-            let known = self.look_at(&file)?;
-            let now = known.notion.without_set_id(known.host.st_mode);
-            self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)?;
+            self.kill_set_id(id, &file)?;
         }
         let mut written = 0;
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
@@ -298,7 +296,14 @@ impl Files {
         Ok(later(move || folders.iter().try_for_each(syncfs)))
     }
 
-    pub(crate) fn allocate(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+    /// Somebody else changes what a file holds: its set-ID bits go.
+    fn kill_set_id(&mut self, id: u64, file: &OwnedFd) -> Result<()> {
+        let known = self.look_at(file)?;
+        let now = known.notion.without_set_id(known.host.st_mode);
+        self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)
+    }
+
+    pub(crate) fn allocate(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
         let (handle, offset, length, mode) =
             (fields.long()?, fields.long()?, fields.long()?, fields.number()?);
         let file = Arc::clone(&self.handle_of(handle)?.file);
@@ -308,6 +313,10 @@ impl Files {
             return Err(Errno::OPNOTSUPP);
         }
         let was = Stamp::of(&fstat(&file)?);
+        // The request does not say who may keep them: root, in all but name.
+        if asker.user != 0 {
+            self.kill_set_id(id, &file)?;
+        }
         fallocate(&file, mode, offset, length)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         Ok(Body::default())
@@ -326,7 +335,7 @@ impl Files {
         Ok(Body::default().long(at).done())
     }
 
-    pub(crate) fn copy_range(&mut self, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn copy_range(&mut self, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
         let (from, mut at, _) = (fields.long()?, fields.long()?, fields.long()?);
         let (to, mut target, length) = (fields.long()?, fields.long()?, fields.long()?);
         let source = Arc::clone(&self.handle_of(from)?.file);
@@ -336,6 +345,9 @@ impl Files {
         let was = Stamp::of(&fstat(&file)?);
         // No longer than others may have to wait.
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(64 << 20);
+        if asker.user != 0 {
+            self.kill_set_id(id, &file)?;
+        }
         let count = copy_file_range(&source, Some(&mut at), &file, Some(&mut target), length)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         Ok(Body::default().number(u32::try_from(count).unwrap_or(u32::MAX)).number(0).done())
@@ -346,13 +358,8 @@ fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
     Outcome::Waits(Box::new(move || act().map(|()| Body::default())))
 }
 
-/// Whether a change from now on would show in a time, which is that of the last one: seconds and nanoseconds.
-pub fn is_settled(time: (i64, u64)) -> bool {
-    is_older(time, TICK)
-}
-
 /// Whether a time, seconds and nanoseconds, is longer ago.
-fn is_older((seconds, nanoseconds): (i64, u64), age: Duration) -> bool {
+pub fn is_older((seconds, nanoseconds): (i64, u64), age: Duration) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
     now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds))

@@ -3,6 +3,7 @@
 //! ```text
 //!  guest's kernel ─ virtio queue ─► `vhost` ─ bytes ─► `Files::handle` ─ system calls ─► the trees
 //!                                                        │ nodes     what the guest knows
+//!                                                        │ believed  by which names it may have come there
 //!                                                        │ notion    owners and set-ID bits that stay among guests
 //!                                                        │ retries   what was just looked up is what is opened
 //!                                                        │ handles   what is open, and what its cache may keep
@@ -19,7 +20,9 @@
 //! that wait (locks of others, a disk that is to have everything) are handed out as jobs.
 
 mod attributes;
+mod believed;
 mod claims;
+pub mod clock;
 mod coherence;
 mod directories;
 mod fullness;

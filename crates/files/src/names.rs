@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstat, linkat, mkdirat, mknodat, openat, readlinkat,
-    renameat_with, statat, symlinkat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, fstat, getxattr_query, linkat, mkdirat, mknodat,
+    openat, readlinkat, renameat_with, statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -107,9 +107,12 @@ impl Files {
         let (mut name, attributes) = (self.validity(self.nodes.tree_of(id)?), self.tell(id)?);
         // The guest's kernel walks on through a link without a word: whoever turns it around must be heard of. What it leads to stays
         // in its cache, so this costs one request.
-        if name < LONG && self.nodes.get(id)?.kind == FileType::Symlink {
+        let node = self.nodes.get_mut(id)?;
+        // Nor does it say whether it was asked by name or through what is open.
+        if name < LONG && (node.kind == FileType::Symlink || !node.open.is_empty()) {
             name = Duration::ZERO;
         }
+        node.believed.tell(name);
         let mut body = Body::default();
         body.long(id).long(0).long(name.as_secs()).long(attributes.as_secs());
         body.number(name.subsec_nanos()).number(attributes.subsec_nanos());
@@ -171,11 +174,12 @@ impl Files {
     }
 
     pub(crate) fn create(&mut self, parent: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
-        let (flags, mode) = (fields.number()?, fields.number()?);
-        fields.skip(8)?;
+        let (flags, mode, umask) = (fields.number()?, fields.number()?, fields.number()?);
+        fields.skip(4)?;
         let name = fields.name()?;
         self.check_names(parent)?;
         let folder = self.folder_to_change(parent)?;
+        let mode = masked(&folder, mode, umask);
         let wanted =
             crate::handles::host_flags(flags) | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let plain = Mode::from_raw_mode(mode & PLAIN);
@@ -223,10 +227,10 @@ impl Files {
     }
 
     pub(crate) fn make_folder(&mut self, parent: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
-        let mode = fields.number()?;
-        fields.skip(4)?;
+        let (mode, umask) = (fields.number()?, fields.number()?);
         let name = fields.name()?;
         let folder = self.folder_to_change(parent)?;
+        let mode = masked(&folder, mode, umask);
         Self::in_folder(&folder, || mkdirat(&folder, name, Mode::from_raw_mode(mode & notion::plain(true))))?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let new = openat(&folder, name, flags, Mode::empty())?;
@@ -236,10 +240,11 @@ impl Files {
     }
 
     pub(crate) fn make_node(&mut self, parent: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
-        let mode = fields.number()?;
-        fields.skip(12)?;
+        let (mode, _, umask) = (fields.number()?, fields.number()?, fields.number()?);
+        fields.skip(4)?;
         let name = fields.name()?;
         let folder = self.folder_to_change(parent)?;
+        let mode = masked(&folder, mode, umask);
         let kind = FileType::from_raw_mode(mode);
         // Natively a special file may have no kind, and is a file then.
         let kind = if mode & KIND == 0 { FileType::RegularFile } else { kind };
@@ -285,6 +290,7 @@ impl Files {
         if self.nodes.tree_of(id)? != self.nodes.tree_of(parent)? {
             return Err(Errno::XDEV);
         }
+        self.check_meant(id)?;
         let path = self.any_path(id)?;
         let was = Stamp::of(&fstat(&path)?);
         if self.nodes.get(id)?.kind == FileType::Symlink {
@@ -357,12 +363,12 @@ impl Files {
         })?;
         let same = moved.map(|(id, _)| id) == replaced.map(|(id, _)| id);
         if let Some((id, _)) = moved.filter(|_| !same) {
-            self.nodes.rename(id, to, new);
+            self.nodes.rename(id, (parent, old), (to, new));
             self.refresh(moved);
         }
         if flags.contains(RenameFlags::EXCHANGE) {
             if let Some((id, _)) = replaced.filter(|_| !same) {
-                self.nodes.rename(id, parent, old);
+                self.nodes.rename(id, (to, new), (parent, old));
                 self.refresh(replaced);
             }
         } else if !same {
@@ -379,4 +385,10 @@ impl Files {
             self.moved_on(id, was, Stamp::of(&now));
         }
     }
+}
+
+/// The mode of something new in a folder: what the folder says of those in it (a default list of `acl(5)`) stands in place of the umask.
+fn masked(folder: &OwnedFd, mode: u32, umask: u32) -> u32 {
+    let found = getxattr_query(link_to(folder).as_str(), "system.posix_acl_default");
+    if found.is_ok_and(|length| length > 0) { mode } else { mode & !(umask & PLAIN) }
 }

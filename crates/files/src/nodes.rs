@@ -14,8 +14,9 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::attributes::in_searched;
+use crate::believed::{Believed, Name};
 use crate::coherence::Held;
-use crate::handles::{TICK, is_settled};
+use crate::handles::is_older;
 use crate::message::Result;
 
 /// Number of the folder that holds the trees.
@@ -24,6 +25,10 @@ pub const ROOT: u64 = 1;
 const MOST_PINS: usize = 8192;
 /// Descriptors for what one request opens, for queues and for jobs that wait.
 const SPARE: usize = 512;
+/// Clocks of files tick so often at least: within that time a change may not show.
+const TICK: Duration = Duration::from_millis(20);
+/// Those of file systems without nanoseconds: FAT counts in steps of two seconds.
+const COARSE: Duration = Duration::from_millis(2020);
 /// Most folders above a file that are looked at: longer than any path.
 const DEEPEST: usize = 4096;
 
@@ -49,15 +54,19 @@ impl Stamp {
         }
     }
 
-    /// Seconds and nanoseconds of the last change of content.
-    pub const fn modified(self) -> (i64, u64) {
-        self.modified
+    /// Whether a change from now on would show. Whatever changes a file moves the time of its last change, which nobody can set.
+    pub fn is_settled(self) -> bool {
+        is_older(self.changed, if self.is_coarse() { COARSE } else { TICK })
+    }
+
+    /// Whether its file system keeps whole seconds alone, for all that is seen of it: ext4 with small inodes, FAT.
+    pub const fn is_coarse(self) -> bool {
+        self.changed.1 == 0
     }
 
     /// After how long a change shows in its times, which are those of the last one.
     pub fn settles_in(self) -> Duration {
-        let latest = self.modified.max(self.changed);
-        if is_settled(latest) { Duration::ZERO } else { TICK }
+        if self.is_settled() { Duration::ZERO } else { TICK }
     }
 
     /// Seconds and nanoseconds of the last change of anything.
@@ -86,8 +95,8 @@ pub struct Node {
     pub parent: u64,
     /// Its name there when it was last looked up; none once it has none.
     pub name: Option<Vec<u8>>,
-    /// Whether it was found under other names as well: which of them the guest opens is not told.
-    pub has_others: bool,
+    /// Which names of it the guest believes.
+    pub believed: Believed,
     /// File, folder, …
     pub kind: FileType,
     /// Handles through which it is open.
@@ -113,7 +122,21 @@ impl Node {
             || found.st_nlink > 1
             || !self.open.is_empty()
             || self.pin.is_some()
-            || self.parent == parent && self.name.as_deref() == Some(name)
+            || self.is_called(parent, name)
+    }
+
+    fn is_called(&self, parent: u64, name: &[u8]) -> bool {
+        self.parent == parent && self.name.as_deref() == Some(name)
+    }
+
+    /// Its name is this one now.
+    fn call(&mut self, parent: u64, name: &[u8]) {
+        if !self.is_called(parent, name) {
+            let now = Name { parent, name: name.to_owned() };
+            let before = self.name.take().map(|name| Name { parent: self.parent, name });
+            self.believed.replace(before, &now);
+            (self.parent, self.name) = (now.parent, Some(now.name));
+        }
     }
 }
 
@@ -178,18 +201,15 @@ impl Nodes {
             && node.must_be(parent, name, found)
         {
             node.lookups += 1;
-            node.has_others |= node.parent != parent || node.name.as_deref() != Some(name);
-            node.parent = parent;
-            node.name = Some(name.to_owned());
+            node.call(parent, name);
             return id;
         }
         let id = self.next;
         self.next += 1;
         let name = Some(name.to_owned());
         let (told, cached, target, open, held) = (None, None, None, Vec::new(), Held::default());
-        let (has_others, lookups, pin) = (false, 1, None);
-        let node =
-            Node { key, parent, name, has_others, kind, open, told, cached, target, held, lookups, pin };
+        let (believed, lookups, pin) = (Believed::default(), 1, None);
+        let node = Node { key, parent, name, believed, kind, open, told, cached, target, held, lookups, pin };
         self.all.insert(id, node);
         self.by_key.insert(key, id);
         id
@@ -329,12 +349,13 @@ impl Nodes {
 
     /// It has lost this name. Whoever still uses it must have pinned it before.
     pub fn unname(&mut self, id: u64, parent: u64, name: &[u8]) {
-        if let Some(node) = self.all.get_mut(&id)
-            && node.parent == parent
-            && node.name.as_deref() == Some(name)
-        {
-            node.name = None;
+        let Some(node) = self.all.get_mut(&id) else { return };
+        if !node.is_called(parent, name) {
+            return node.believed.remove(&Name { parent, name: name.to_owned() });
         }
+        let other = node.believed.remove_present();
+        node.parent = other.as_ref().map_or(parent, |other| other.parent);
+        node.name = other.map(|other| other.name);
     }
 
     /// Whose name was found to lead elsewhere since this was last asked.
@@ -358,34 +379,85 @@ impl Nodes {
         known.is_some_and(|node| node.name.take().is_some())
     }
 
-    /// It has another name now.
-    pub fn rename(&mut self, id: u64, parent: u64, name: &[u8]) {
-        if let Some(node) = self.all.get_mut(&id) {
-            node.parent = parent;
-            node.name = Some(name.to_owned());
+    /// The guest has given it another name.
+    pub fn rename(&mut self, id: u64, (from, old): (u64, &[u8]), (to, new): (u64, &[u8])) {
+        let Some(node) = self.all.get_mut(&id) else { return };
+        let was_present = node.is_called(from, old);
+        if was_present {
+            (node.parent, node.name) = (to, Some(new.to_owned()));
+        } else {
+            node.call(to, new);
         }
+        node.believed.rename(&Name { parent: from, name: old.to_owned() }, was_present);
     }
 
-    /// Whether the names that led the guest to a node still lead there.
+    /// Whether the names that may have led the guest to a node still lead there.
     ///
     /// # Errors
     /// ESTALE where they do not.
     pub fn check_names(&mut self, id: u64) -> Result<()> {
-        let mut at = id;
+        let Ok(node) = self.get(id) else { return Ok(()) };
+        let (key, others) = (node.key, node.believed.others().ok_or(Errno::STALE)?);
+        if let Some(name) = node.name.clone() {
+            let present = Name { parent: node.parent, name };
+            self.check_above(id, present)?;
+        }
+        for other in others {
+            let folder = other.parent;
+            if !self.leads(&other, key)? {
+                return Err(Errno::STALE);
+            }
+            if let Ok(node) = self.get(folder)
+                && let Some(name) = node.name.clone()
+            {
+                let above = Name { parent: node.parent, name };
+                self.check_above(folder, above)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of this name and all those above it.
+    fn check_above(&mut self, id: u64, name: Name) -> Result<()> {
+        let (mut at, mut name) = (id, name);
         for _ in 0..DEEPEST {
-            let Ok(node) = self.get(at) else { return Ok(()) };
-            let (parent, key) = (node.parent, node.key);
-            let Some(name) = node.name.clone().filter(|_| parent != ROOT) else { return Ok(()) };
-            let folder = self.folder(parent)?;
-            let found = in_searched(&folder, || statat(&folder, name.as_slice(), AtFlags::SYMLINK_NOFOLLOW));
-            let leads = found.is_ok_and(|found| (found.st_dev, found.st_ino) == (key.1, key.2));
-            if !leads {
+            let Ok(key) = self.get(at).map(|node| node.key) else { return Ok(()) };
+            if name.parent == ROOT {
+                return Ok(());
+            }
+            if !self.leads(&name, key)? {
                 self.astray = Some(at);
                 return Err(Errno::STALE);
             }
-            at = parent;
+            at = name.parent;
+            let Ok(above) = self.get(at) else { return Ok(()) };
+            let Some(next) = above.name.clone() else { return Ok(()) };
+            name = Name { parent: above.parent, name: next };
         }
         Ok(())
+    }
+
+    /// Whether those of its own names lead there that the guest believes. Where it believes none, it has it open.
+    ///
+    /// # Errors
+    /// ESTALE where they do not.
+    pub fn check_believed(&mut self, id: u64) -> Result<()> {
+        let Ok(node) = self.get(id) else { return Ok(()) };
+        let (key, mut names) = (node.key, node.believed.others().ok_or(Errno::STALE)?);
+        let present = node.name.clone().filter(|_| node.believed.is_present());
+        names.extend(present.map(|name| Name { parent: node.parent, name }));
+        for name in names.into_iter().filter(|name| name.parent != ROOT) {
+            if !self.leads(&name, key)? {
+                return Err(Errno::STALE);
+            }
+        }
+        Ok(())
+    }
+
+    fn leads(&mut self, name: &Name, key: Key) -> Result<bool> {
+        let folder = self.folder(name.parent)?;
+        let look = || statat(&folder, name.name.as_slice(), AtFlags::SYMLINK_NOFOLLOW);
+        Ok(in_searched(&folder, look).is_ok_and(|found| (found.st_dev, found.st_ino) == (key.1, key.2)))
     }
 
     /// An inode's number for the guest, which sees one file system where the host may have several.

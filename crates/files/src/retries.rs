@@ -46,6 +46,8 @@ pub struct Retry {
     last: Option<(u64, Arc<OwnedFd>)>,
     /// How often it found a name missing.
     missing: u32,
+    /// Whether what it asks for now is its kernel's own question.
+    is_kernels: bool,
 }
 
 impl Retry {
@@ -76,7 +78,7 @@ impl Retries {
     /// A task was told that this node is stale.
     pub fn begin(&mut self, task: u32, refused: u64, astray: Option<u64>) {
         let (begun, folders, last) = (Instant::now(), Vec::new(), None);
-        self.put(Retry { task, begun, refused, astray, folders, last, missing: 0 });
+        self.put(Retry { task, begun, refused, astray, folders, last, missing: 0, is_kernels: false });
     }
 }
 
@@ -123,6 +125,13 @@ impl Files {
         }
     }
 
+    /// The guest's kernel asks by itself, on the way to what was asked for: whether there are capabilities to be taken away.
+    pub(crate) const fn is_asked_by_kernel(&mut self) {
+        if let Some(retry) = &mut self.retry {
+            retry.is_kernels = true;
+        }
+    }
+
     /// A name is missing: the end of most walks.
     pub(crate) fn misses(&mut self) {
         if let Some(retry) = &mut self.retry {
@@ -137,6 +146,15 @@ impl Files {
     /// ESTALE where they do not.
     pub(crate) fn check_names(&mut self, id: u64) -> Result<()> {
         if self.was_found(id) || !self.is_writable(id)? { Ok(()) } else { self.nodes.check_names(id) }
+    }
+
+    /// Whether a node is what is meant: by its name, or through what is open, the guest's kernel does not say. Where the host has given
+    /// the name to something else within the second that it is believed, a descriptor's user hears of that, too.
+    ///
+    /// # Errors
+    /// ESTALE where it may not be.
+    pub(crate) fn check_meant(&mut self, id: u64) -> Result<()> {
+        if self.was_found(id) || !self.is_writable(id)? { Ok(()) } else { self.nodes.check_believed(id) }
     }
 
     /// Does what a task asks, with what is remembered of it.
@@ -157,8 +175,8 @@ impl Files {
         let (retry, astray) = (self.retry.take(), self.nodes.take_astray());
         if matches!(outcome, Err(Errno::STALE)) {
             self.retries.begin(task, node, astray);
-        } else if let Some(retry) = retry.filter(|_| is_on_the_way(asked)) {
-            self.retries.put(retry);
+        } else if let Some(retry) = retry.filter(|retry| retry.is_kernels || is_on_the_way(asked)) {
+            self.retries.put(Retry { is_kernels: false, ..retry });
         }
         outcome
     }

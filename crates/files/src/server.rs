@@ -68,6 +68,8 @@ mod init {
     pub const POSIX_LOCKS: u32 = 1 << 1;
     pub const ATOMIC_O_TRUNC: u32 = 1 << 3;
     pub const BIG_WRITES: u32 = 1 << 5;
+    // Whoever asks says its umask, which does not count where a folder says what those in it may.
+    pub const DONT_MASK: u32 = 1 << 6;
     pub const FLOCK_LOCKS: u32 = 1 << 10;
     // Other times mean other content: see `coherence`.
     pub const AUTO_INVAL_DATA: u32 = 1 << 12;
@@ -81,6 +83,7 @@ mod init {
         | POSIX_LOCKS
         | ATOMIC_O_TRUNC
         | BIG_WRITES
+        | DONT_MASK
         | FLOCK_LOCKS
         | AUTO_INVAL_DATA
         | DO_READDIRPLUS
@@ -214,9 +217,9 @@ impl Files {
             opcode::FLUSH => self.flush(node, fields).map(Outcome::from),
             opcode::FSYNC => self.sync(fields),
             opcode::RELEASE => self.release(fields).map(Outcome::from),
-            opcode::FALLOCATE => self.allocate(node, fields).map(Outcome::from),
+            opcode::FALLOCATE => self.allocate(node, fields, asker).map(Outcome::from),
             opcode::LSEEK => self.seek(fields).map(Outcome::from),
-            opcode::COPY_FILE_RANGE => self.copy_range(fields).map(Outcome::from),
+            opcode::COPY_FILE_RANGE => self.copy_range(fields, asker).map(Outcome::from),
             opcode::SYNCFS => self.sync_all(header.process),
             opcode::OPENDIR => self.open_folder(node).map(Outcome::from),
             opcode::READDIR => self.list(node, fields, room, false).map(Outcome::from),

@@ -236,7 +236,8 @@ impl Files {
     fn is_guests_alone(&mut self, id: u64, known: &Known) -> bool {
         let Ok(node) = self.nodes.get(id) else { return false };
         let stamp = Stamp::of(&known.host);
-        let is_own = node.cached.is_some_and(|cached| cached.stamp == stamp && cached.is_unmapped);
+        let is_own = node.cached.is_some_and(|cached| cached.stamp == stamp && cached.is_unmapped)
+            && !stamp.is_coarse();
         let watch = self.watch.as_mut().zip(node.held.own.watched);
         is_own && !node.held.is_locked && watch.is_some_and(|(watch, watched)| watch.is_alone(watched))
     }

@@ -6,6 +6,7 @@ use rustix::fs::{XattrFlags, fstat, getxattr, listxattr, removexattr, setxattr};
 use rustix::io::Errno;
 
 use crate::attributes::with_access;
+use crate::clock::TIME;
 use crate::message::{Body, Fields, Result};
 use crate::nodes::{Stamp, link_to};
 use crate::notion::{ATTRIBUTE, is_possible};
@@ -26,6 +27,9 @@ impl Files {
         if let Some(answer) = self.locks.waits.answer(name, size) {
             return answer;
         }
+        if name == TIME.as_bytes() {
+            return sized(crate::clock::now(), size).map(Outcome::from);
+        }
         if name == WRITTEN.as_bytes() {
             return self.next_written(size, thread);
         }
@@ -33,8 +37,10 @@ impl Files {
             return Err(Errno::NODATA);
         }
         if !name.starts_with(PREFIX) {
+            self.is_asked_by_kernel();
             return Err(Errno::OPNOTSUPP);
         }
+        self.check_meant(id)?;
         let path = self.any_path(id)?;
         let host = fstat(&path)?;
         if !is_possible(&host) {
@@ -54,6 +60,7 @@ impl Files {
 
     pub(crate) fn list_xattrs(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
         let size = fields.number()?;
+        self.check_meant(id)?;
         let path = self.any_path(id)?;
         if !is_possible(&fstat(&path)?) {
             return sized(Vec::new(), size);
@@ -94,6 +101,7 @@ impl Files {
         if !name.starts_with(PREFIX) {
             return Err(Errno::OPNOTSUPP);
         }
+        self.check_meant(id)?;
         let path = Arc::clone(&self.any_path(id)?);
         let host = fstat(&path)?;
         if !is_possible(&host) {

@@ -3,11 +3,15 @@
 mod kernel;
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use files::Answer;
 use kernel::*;
 use nix::fcntl::{FcntlArg, fcntl};
+
+const UNLOCK: u32 = 2;
+const WRITE_LOCK: u32 = 1;
 
 /// For how many seconds the guest may believe what GETATTR says.
 fn validity(guest: &mut Guest, node: u64) -> u64 {
@@ -75,19 +79,44 @@ fn what_is_opened_to_be_read_and_written_is_looked_up_first() {
 }
 
 #[test]
-fn within_a_tick_of_the_clock_each_telling_differs() {
+fn within_a_tick_of_the_clock_the_first_telling_after_a_lock_differs() {
     let mut guest = Guest::new();
     let tree = guest.walk("0");
     let (node, handle) = guest.create(tree, "a", 2, 0o600).unwrap();
-    guest.lock(node, handle, 1, 1, 0).unwrap();
+    let relocked = |guest: &mut Guest| {
+        let before = modified(guest, node);
+        guest.lock(node, handle, 1, UNLOCK, 0).unwrap();
+        guest.lock(node, handle, 1, WRITE_LOCK, 0).unwrap();
+        let after = modified(guest, node);
+        // As long as it is locked, nobody else changes it.
+        assert_eq!(modified(guest, node), after);
+        after != before
+    };
+    relocked(&mut guest);
     // On a machine that hangs the tick is over at once.
     let differ = (0..1000).any(|_| {
         guest.write(node, handle, 0, b"x", 0).unwrap();
-        modified(&mut guest, node) != modified(&mut guest, node)
+        relocked(&mut guest)
     });
     assert!(differ);
     std::thread::sleep(Duration::from_millis(60));
-    assert_eq!(modified(&mut guest, node), modified(&mut guest, node));
+    relocked(&mut guest);
+    assert!(!relocked(&mut guest));
+}
+
+#[test]
+fn a_time_in_the_future_is_told_as_it_is() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o600).unwrap();
+    guest.lock(node, handle, 1, WRITE_LOCK, 0).unwrap();
+    let file = File::options().write(true).open(guest.path("0/a")).unwrap();
+    let tomorrow = std::time::SystemTime::now() + Duration::from_secs(86_400);
+    file.set_times(std::fs::FileTimes::new().set_modified(tomorrow)).unwrap();
+    std::thread::sleep(Duration::from_millis(60));
+    let told = [(); 4].map(|()| modified(&mut guest, node));
+    let set = u32::try_from(file.metadata().unwrap().mtime_nsec()).unwrap();
+    assert_eq!(told, [set; 4]);
 }
 
 #[test]

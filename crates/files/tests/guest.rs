@@ -94,6 +94,84 @@ fn owners_and_set_id_bits_stay_among_guests() {
     assert_eq!(on_host(&guest, "0/d/e").0, 0o755);
 }
 
+/// FALLOCATE and COPY_FILE_RANGE do not say who writes, as WRITE does.
+#[test]
+fn room_and_copies_by_somebody_else_take_set_id_bits_away() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (from, source) = guest.create(tree, "from", 2, 0o644).unwrap();
+    guest.write(from, source, 0, b"content", 0).unwrap();
+    let (node, handle) = guest.create(tree, "a", 2, 0o666).unwrap();
+    let room = [longs(&[handle, 0, 4096]), words(&[0, 0])].concat();
+    let copy = longs(&[source, 0, node, handle, 0, 7, 0]);
+    for (what, at, body) in [(FALLOCATE, node, room), (COPY_FILE_RANGE, from, copy)] {
+        for (user, left) in [(1234, 0o777), (0, 0o6777)] {
+            guest.user = 0;
+            guest.set(node, 7, 0o6777, (0, 0)).unwrap();
+            guest.user = user;
+            guest.ask(what, at, &body).unwrap();
+            assert_eq!(guest.get(node).unwrap().mode & 0o7777, left, "{what} {user}");
+        }
+    }
+}
+
+#[test]
+fn the_umask_counts_where_no_folder_says_otherwise() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let mode = |entry: &[u8]| attributes(entry, 40).mode & 0o777;
+    fs::create_dir(guest.path("0/shared")).unwrap();
+    // One named user, as `setfacl -d -m u:1234:rwx` has it: version; tag, rights, number of each.
+    let entry = |tag: u16, rights: u16, number: u32| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &number.to_le_bytes()].concat()
+    };
+    let none = u32::MAX;
+    let list =
+        [entry(1, 7, none), entry(2, 7, 1234), entry(4, 7, none), entry(16, 7, none), entry(32, 5, none)];
+    let list = [2u32.to_le_bytes().to_vec(), list.concat()].concat();
+    let shared = guest.path("0/shared");
+    rustix::fs::setxattr(&shared, "system.posix_acl_default", &list, rustix::fs::XattrFlags::empty())
+        .unwrap();
+    let shared = guest.walk("0/shared");
+    for (folder, of_file, of_folder) in [(tree, 0o640, 0o750), (shared, 0o664, 0o775)] {
+        let made = guest.ask(MKDIR, folder, &named(words(&[0o777, 0o027]), "d")).unwrap();
+        assert_eq!(mode(&made), of_folder);
+        let made = guest.ask(MKNOD, folder, &named(words(&[0o100_666, 0, 0o027, 0]), "n")).unwrap();
+        assert_eq!(mode(&made), of_file);
+        let made = guest.ask(CREATE, folder, &named(words(&[0o102, 0o666, 0o027, 0]), "f")).unwrap();
+        assert_eq!(mode(&made), of_file);
+    }
+}
+
+/// A file that was opened by itself stays what it is; what the host has put in its place is out of reach.
+#[test]
+fn a_file_opened_by_itself_that_the_host_has_replaced_is_stale() {
+    let mut guest = Guest::new();
+    fs::remove_dir(guest.path("0")).unwrap();
+    fs::write(guest.path("0"), "content").unwrap();
+    let node = guest.walk("0");
+    let (handle, _) = guest.open(node, 0).unwrap();
+    // Held as by the mount that shows it.
+    let held = File::open(guest.path("0")).unwrap();
+    fs::remove_file(guest.path("0")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(guest.open(node, 1), Err(STALE));
+    }
+    assert_eq!(guest.read(node, handle), b"content");
+    drop(held);
+}
+
+#[test]
+fn the_host_says_what_time_it_is() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let asked = named(words(&[64, 0]), files::clock::TIME);
+    let since_1970 = || std::time::UNIX_EPOCH.elapsed().unwrap();
+    let before = since_1970();
+    let said = files::clock::since_1970(&guest.ask(GETXATTR, tree, &asked).unwrap()).unwrap();
+    assert!(before <= said && said <= since_1970());
+}
+
 #[test]
 fn devices_are_refused_and_sockets_and_pipes_made() {
     let mut guest = Guest::new();

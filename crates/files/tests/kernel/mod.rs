@@ -37,8 +37,10 @@ pub const GETLK: u32 = 31;
 pub const SETLK: u32 = 32;
 pub const SETLKW: u32 = 33;
 pub const CREATE: u32 = 35;
+pub const FALLOCATE: u32 = 43;
 pub const READDIRPLUS: u32 = 44;
 pub const RENAME2: u32 = 45;
+pub const COPY_FILE_RANGE: u32 = 47;
 
 pub const KEEP_CACHE: u32 = 2;
 

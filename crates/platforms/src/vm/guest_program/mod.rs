@@ -11,6 +11,7 @@
 //! All of it is one thread, but for those that end waits for locks (`waits`) and take the times of files (`times`): PID 1 may fork, cannot
 //! be killed by what runs beside it, and inherits every orphan.
 
+mod clock;
 mod folder_locks;
 mod inward;
 mod layer;
@@ -126,7 +127,10 @@ fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(
     secrets::show(&program.secrets, &program.program.user)?;
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
-    served.map_or(Ok(()), waits::begin)?;
+    if let Some(served) = served {
+        clock::set(&served)?;
+        waits::begin(served)?;
+    }
     let kept = Kept { saved, is_anything: is_anything_writable(program) };
     serve::serve(ports, sessions, program, starved, kept)
 }

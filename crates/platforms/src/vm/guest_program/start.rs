@@ -17,7 +17,7 @@ use std::process::{Command, Stdio};
 
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::{Gid, Pid, Uid, pipe2, setgid, setgroups, setsid, setuid};
 
 use super::super::pid1::in_context;
@@ -93,6 +93,8 @@ pub fn start(program: &Program, ends: TheirEnds) -> Result<Pid, Refusal> {
     let groups: Vec<Gid> = user.groups.iter().copied().map(Gid::from_raw).collect();
     let inherited = limits::settable(&program.inherited);
     let in_child = move || {
+        // What this process holds back to hear of it in its own time is the program's from here on.
+        SigSet::empty().thread_set_mask()?;
         setsid()?;
         if let Some(path) = &terminal {
             // The first terminal that the leader of a session opens becomes the session's.

@@ -1,0 +1,146 @@
+//! Names that the guest believes and that lead elsewhere by now: nothing is done to what they led to.
+
+mod kernel;
+
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
+use kernel::*;
+
+const LINK: u32 = 13;
+const MODE: u32 = 1;
+const NO_ENTRY: i32 = 2;
+const WRITE_ANEW: i32 = 0o1001;
+
+/// What a task that never asked before is answered.
+fn anew<T>(guest: &mut Guest, ask: impl FnOnce(&mut Guest) -> Result<T, i32>) -> Result<T, i32> {
+    guest.thread += 1;
+    ask(guest)
+}
+
+fn replace(guest: &Guest, name: &str, content: &str) {
+    let (new, old) = (guest.path("0/new"), guest.path("0").join(name));
+    fs::write(&new, content).unwrap();
+    fs::rename(new, old).unwrap();
+}
+
+#[test]
+fn what_was_rotated_away_is_not_opened_under_its_old_name() {
+    for is_open in [true, false] {
+        let mut guest = Guest::new();
+        fs::write(guest.path("0/log"), "old").unwrap();
+        let tree = guest.walk("0");
+        let node = guest.walk("0/log");
+        if is_open {
+            guest.open(node, 1).unwrap();
+        }
+        fs::rename(guest.path("0/log"), guest.path("0/log.1")).unwrap();
+        guest.walk("0/log.1");
+        assert_eq!(anew(&mut guest, |guest| guest.open(node, 1)), Err(STALE), "{is_open}");
+        assert_eq!(guest.lookup(tree, "log").unwrap_err(), NO_ENTRY);
+    }
+}
+
+#[test]
+fn what_is_emptied_is_what_the_name_leads_to() {
+    for is_open in [true, false] {
+        let mut guest = Guest::new();
+        fs::write(guest.path("0/a"), "precious").unwrap();
+        let tree = guest.walk("0");
+        let node = guest.walk("0/a");
+        if is_open {
+            guest.open(node, 0).unwrap();
+        }
+        fs::rename(guest.path("0/a"), guest.path("0/a.old")).unwrap();
+        fs::write(guest.path("0/a"), "new").unwrap();
+        guest.walk("0/a.old");
+        assert_eq!(anew(&mut guest, |guest| guest.open(node, WRITE_ANEW)), Err(STALE), "{is_open}");
+        // As its kernel goes on: the name is looked up again.
+        let (other, _) = guest.lookup(tree, "a").unwrap();
+        assert_ne!(other, node);
+        guest.open(other, WRITE_ANEW).unwrap();
+        assert_eq!(fs::read(guest.path("0/a.old")).unwrap(), b"precious");
+        assert_eq!(fs::read(guest.path("0/a")).unwrap(), b"");
+    }
+}
+
+#[test]
+fn of_three_names_the_one_that_leads_elsewhere_is_noticed() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "old").unwrap();
+    for name in ["b", "c"] {
+        fs::hard_link(guest.path("0/a"), guest.path("0").join(name)).unwrap();
+    }
+    let node = guest.walk("0/a");
+    assert_eq!((guest.walk("0/b"), guest.walk("0/c")), (node, node));
+    // All of them lead there: whichever it was.
+    assert!(anew(&mut guest, |guest| guest.open(node, 0)).is_ok());
+    replace(&guest, "a", "other");
+    assert_eq!(anew(&mut guest, |guest| guest.open(node, 0)), Err(STALE));
+}
+
+#[test]
+fn what_is_set_by_name_is_set_where_the_name_leads() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/f"), "old").unwrap();
+    let tree = guest.walk("0");
+    let node = guest.walk("0/f");
+    let (handle, _) = guest.open(node, 1).unwrap();
+    replace(&guest, "f", "other");
+    let value = [words(&[1, 0]), b"user.k\0v".to_vec()].concat();
+    let linked = named(longs(&[node]), "f.l");
+    let asked = named(words(&[64, 0]), "user.k");
+    for (what, body) in [(SETXATTR, value), (GETXATTR, asked), (LISTXATTR, words(&[64, 0])), (LINK, linked)] {
+        let at = if what == LINK { tree } else { node };
+        assert_eq!(anew(&mut guest, |guest| guest.ask(what, at, &body)), Err(STALE), "{what}");
+    }
+    assert_eq!(anew(&mut guest, |guest| guest.set(node, MODE, 0o600, (0, 0))), Err(STALE));
+    // Its kernel looks the name up again, and finds the other.
+    let (other, _) = guest.lookup(tree, "f").unwrap();
+    assert_ne!(other, node);
+    // It also asks for what it may have to take away.
+    let capability = named(words(&[20, 0]), "security.capability");
+    assert!(guest.ask(GETXATTR, other, &capability).is_err());
+    replace(&guest, "f", "third");
+    guest.set(other, MODE, 0o600, (0, 0)).unwrap();
+    // What is open is meant where that is said, and as soon as no name of it is believed.
+    guest.thread += 1;
+    let size = [words(&[8 | 64, 0]), longs(&[handle, 1, 0, 0, 0, 0]), words(&[0; 8])].concat();
+    guest.ask(SETATTR, node, &size).unwrap();
+    assert_eq!(guest.get(node).unwrap().size, 1);
+    sleep(Duration::from_millis(1200));
+    guest.set(node, MODE, 0o640, (0, 0)).unwrap();
+    assert_eq!(guest.get(node).unwrap().mode & 0o777, 0o640);
+    assert_eq!(fs::read(guest.path("0/f")).unwrap(), b"third");
+}
+
+#[test]
+fn the_name_of_what_is_open_is_asked_for_each_time() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "x").unwrap();
+    let tree = guest.walk("0");
+    let validity = |guest: &mut Guest| long(&guest.ask(LOOKUP, tree, &named(Vec::new(), "a")).unwrap(), 16);
+    assert_eq!(validity(&mut guest), 1);
+    let node = guest.walk("0/a");
+    let (handle, _) = guest.open(node, 0).unwrap();
+    assert_eq!(validity(&mut guest), 0);
+    let closed = [longs(&[handle]), words(&[0, 0]), longs(&[0])].concat();
+    guest.ask(RELEASE, node, &closed).unwrap();
+    assert_eq!(validity(&mut guest), 1);
+}
+
+#[test]
+fn what_the_guest_renames_itself_goes_on_under_its_new_name() {
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, _) = guest.create(tree, "a", 2, 0o600).unwrap();
+    let names = [longs(&[tree]), words(&[0, 0]), b"a\0b\0".to_vec()].concat();
+    guest.ask(RENAME2, tree, &names).unwrap();
+    guest.set(node, MODE, 0o640, (0, 0)).unwrap();
+    assert!(guest.open(node, 0).is_ok() || guest.lookup(tree, "b").is_ok() && guest.open(node, 0).is_ok());
+    guest.ask(UNLINK, tree, &named(Vec::new(), "b")).unwrap();
+    // Without a name it is still what is open.
+    guest.set(node, MODE, 0o600, (0, 0)).unwrap();
+    assert_eq!(guest.get(node).unwrap().mode & 0o777, 0o600);
+}
