@@ -201,6 +201,28 @@ fn a_script_says_one_engine_and_fails_with_its_qemu() {
         put("a.sh", a);
         assert_eq!(run(&mut Command::new(folder.join("all-partitions"))).0, wanted);
     }
+    // Whoever ends it ends what it has started.
+    put(
+        "a.sh",
+        &format!(
+            "#!/bin/sh\necho $$ >{0}/pid.new\nmv {0}/pid.new {0}/pid\nexec sleep 1000\n",
+            folder.display()
+        ),
+    );
+    let mut all = Command::new(folder.join("all-partitions")).spawn().expect("it starts");
+    let pid = folder.join("pid");
+    let too_late = Instant::now() + HANGS;
+    while !pid.exists() {
+        assert!(Instant::now() < too_late, "it has not started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let started: i32 =
+        std::fs::read_to_string(&pid).expect("it was written").trim().parse().expect("a number");
+    let number = i32::try_from(all.id()).expect("a number");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(number), nix::sys::signal::Signal::SIGTERM)
+        .expect("it runs");
+    assert_eq!(all.wait().expect("it ends").code(), Some(143));
+    assert!(!Path::new(&format!("/proc/{started}")).exists());
 }
 
 #[test]

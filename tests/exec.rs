@@ -138,6 +138,22 @@ fn a_closed_end_is_noticed_at_the_other() {
     here.assert_nothing_left();
 }
 
+/// A shell that has run nothing yet waits for its children by SIGCHLD.
+#[test]
+fn no_signal_is_held_back_from_a_program() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let script = "sleep 0.1 & wait; grep ^SigBlk /proc/self/status";
+    for front in [vec![], vec!["--cold"]] {
+        let output = here.run(&[front, vec!["--", "sh", "-c", script]].concat());
+        assert_code(&output, 0);
+        assert_eq!(text(&output), "SigBlk:\t0000000000000000\n");
+    }
+    here.assert_nothing_left();
+}
+
 #[test]
 fn a_child_in_the_background_does_not_hold_the_end_up() {
     if !guests_start() {

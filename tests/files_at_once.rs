@@ -6,7 +6,7 @@ use crate::files::Shell;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -239,5 +239,61 @@ print(os.pread(file, 5, 0).decode())'"#;
         assert_eq!(shell.say(script), "first other");
     });
     shell.end();
+    here.assert_nothing_left();
+}
+
+/// What the guest has open it knows by a number, whatever its name: what is done by name must not reach it when that leads elsewhere.
+#[test]
+fn what_the_host_rotates_is_found_under_its_new_name_alone() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    for (name, content) in [("log", "old\n"), ("state", "precious\n"), ("shared", "x\n")] {
+        write(&open.join(name), content);
+    }
+    let mut shell = Shell::start(&here, &open);
+    let holds =
+        "for name in log state shared; do sleep 1000 <$name >/dev/null 2>&1 & done; cat log state shared";
+    assert_eq!(shell.say(holds), "old precious x");
+    for name in ["log", "state"] {
+        fs::rename(open.join(name), open.join(format!("{name}.1"))).expect("the test's own files");
+    }
+    write(&open.join("state"), "the host's\n");
+    replace(&open, "shared", |new| write(new, "other\n"));
+    let by_name = "truncate -s 2 shared; chmod 600 shared; touch -d @1000000000 shared";
+    let script =
+        format!("cat log.1 state.1; cat log; echo new >>log; echo own >state; {by_name}; cat log state");
+    assert_eq!(shell.say(&script), "old precious cat: log: No such file or directory new own");
+    let read = |name: &str| fs::read_to_string(open.join(name)).expect("the test's own files");
+    assert_eq!(["log.1", "log", "state.1", "state"].map(read), ["old\n", "new\n", "precious\n", "own\n"]);
+    let shared = fs::metadata(open.join("shared")).expect("the test's own files");
+    assert_eq!((shared.len(), shared.mode() & 0o777, shared.mtime()), (2, 0o600, 1_000_000_000));
+    shell.end();
+    here.assert_nothing_left();
+}
+
+#[test]
+fn what_a_program_makes_is_not_made_in_the_future() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let path = open.to_str().expect("a path of text");
+    let script = "echo x >new; stat -c %.9Y new; date +%s.%N";
+    for front in [vec![], vec!["--cold"]] {
+        let words = [front, vec!["--rw", path, "--workdir", path, "--", "sh", "-c", script]].concat();
+        let output = here.run(&words);
+        assert_code(&output, 0);
+        let said = text(&output);
+        let [made, now] = [0, 1].map(|line| said.lines().nth(line).and_then(|line| line.parse::<f64>().ok()));
+        let (made, now) = made.zip(now).expect(&said);
+        // The guest's and the host's kernels count in ticks of up to 10 ms.
+        assert!(made <= now + 0.02, "{words:?}: made at {made}, now {now}");
+    }
     here.assert_nothing_left();
 }

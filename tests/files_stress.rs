@@ -78,7 +78,7 @@ fn fsx_finds_every_byte_where_it_must_be() {
             let (here, program, file) = (&here, &program, folder.join(format!("file-{worker}")));
             scope.spawn(move || {
                 while take() {
-                    fsx(here, program, &file)
+                    fsx(here, program, &file);
                 }
             });
         }

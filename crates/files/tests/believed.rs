@@ -21,8 +21,8 @@ fn anew<T>(guest: &mut Guest, ask: impl FnOnce(&mut Guest) -> Result<T, i32>) ->
 
 fn replace(guest: &Guest, name: &str, content: &str) {
     let (new, old) = (guest.path("0/new"), guest.path("0").join(name));
-    fs::write(&new, content).unwrap();
-    fs::rename(new, old).unwrap();
+    fs::write(&new, content).expect("the test's own files");
+    fs::rename(new, old).expect("the test's own files");
 }
 
 #[test]

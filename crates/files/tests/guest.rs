@@ -94,7 +94,7 @@ fn owners_and_set_id_bits_stay_among_guests() {
     assert_eq!(on_host(&guest, "0/d/e").0, 0o755);
 }
 
-/// FALLOCATE and COPY_FILE_RANGE do not say who writes, as WRITE does.
+/// `FALLOCATE` and `COPY_FILE_RANGE` do not say who writes, as `WRITE` does.
 #[test]
 fn room_and_copies_by_somebody_else_take_set_id_bits_away() {
     let mut guest = Guest::new();
@@ -134,12 +134,12 @@ fn the_umask_counts_where_no_folder_says_otherwise() {
         .unwrap();
     let shared = guest.walk("0/shared");
     for (folder, of_file, of_folder) in [(tree, 0o640, 0o750), (shared, 0o664, 0o775)] {
-        let made = guest.ask(MKDIR, folder, &named(words(&[0o777, 0o027]), "d")).unwrap();
-        assert_eq!(mode(&made), of_folder);
-        let made = guest.ask(MKNOD, folder, &named(words(&[0o100_666, 0, 0o027, 0]), "n")).unwrap();
-        assert_eq!(mode(&made), of_file);
-        let made = guest.ask(CREATE, folder, &named(words(&[0o102, 0o666, 0o027, 0]), "f")).unwrap();
-        assert_eq!(mode(&made), of_file);
+        let entry = guest.ask(MKDIR, folder, &named(words(&[0o777, 0o027]), "d")).unwrap();
+        assert_eq!(mode(&entry), of_folder);
+        let entry = guest.ask(MKNOD, folder, &named(words(&[0o100_666, 0, 0o027, 0]), "n")).unwrap();
+        assert_eq!(mode(&entry), of_file);
+        let entry = guest.ask(CREATE, folder, &named(words(&[0o102, 0o666, 0o027, 0]), "f")).unwrap();
+        assert_eq!(mode(&entry), of_file);
     }
 }
 

@@ -21,8 +21,18 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), Reason> {
         emitted.file(format!("{}.sh", partition.spec.name), script, true);
     }
     let mut all = String::from(
-        "#!/bin/sh\n# Starts all partitions and waits for their ends; fails when one's QEMU does.\nset -eu\npids=\n",
+        "#!/bin/sh\n# Starts all partitions and waits for their ends; fails when one's QEMU does, and ends them when it is ended.\nset -eu\n",
     );
+    let memory = memory(emission);
+    let shares = emission.partitions.iter().any(|partition| !partition.spec.sections.is_empty());
+    if shares {
+        let _ = writeln!(all, "memory={}", shell(text(&memory)?));
+        let shown = memory.display();
+        emitted.remark(format!(
+            "channels: their memory stays in {shown} unless all-partitions comes to its end"
+        ));
+    }
+    all.push_str(&ending(shares));
     for partition in &emission.partitions {
         let path = emission.beside(&format!("{}.sh", partition.spec.name))?;
         let _ = writeln!(all, "{} &\npids=\"$pids $!\"", shell(&path));
@@ -31,21 +41,22 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), Reason> {
         }
     }
     all.push_str("status=0\nfor pid in $pids; do wait \"$pid\" || status=$?; done\n");
-    let memory = memory(emission);
-    if emission.partitions.iter().any(|partition| !partition.spec.sections.is_empty()) {
-        let _ = writeln!(
-            all,
-            "memory={}\nif [ -O \"$memory\" ] && [ ! -L \"$memory\" ]; then rm -rf \"$memory\"; fi",
-            shell(text(&memory)?)
-        );
-        let shown = memory.display();
-        emitted.remark(format!(
-            "channels: their memory stays in {shown} unless all-partitions comes to its end"
-        ));
-    }
-    all.push_str("exit $status\n");
+    all.push_str("finish $status\n");
     emitted.file("all-partitions".to_owned(), all, true);
     Ok(())
+}
+
+/// How the script that starts all of them ends: by itself, or by a signal, which QEMU is passed on as SIGTERM (in the background it
+/// ignores SIGINT).
+fn ending(shares_memory: bool) -> String {
+    let forget = "    if [ -O \"$memory\" ] && [ ! -L \"$memory\" ]; then rm -rf \"$memory\"; fi\n";
+    let forget = if shares_memory { forget } else { "" };
+    format!(
+        "pids=\nfinish() {{\n{forget}    exit \"$1\"\n}}\n\
+         stop() {{\n    trap '' HUP INT TERM\n    for pid in $pids; do kill \"$pid\" 2>/dev/null || true; done\n    \
+         wait\n    finish \"$1\"\n}}\n\
+         trap 'stop 129' HUP\ntrap 'stop 130' INT\ntrap 'stop 143' TERM\n"
+    )
 }
 
 fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> Result<String, Reason> {
