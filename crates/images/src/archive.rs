@@ -57,6 +57,14 @@ impl<'a> Budget<'a> {
         self.take(bytes)
     }
 
+    /// What follows the last entry.
+    pub(crate) fn rest(&mut self, bytes: u64) -> Result<(), ImageError> {
+        if !(self.is_wanted)() {
+            return Err(ImageError::Interrupted);
+        }
+        self.take(bytes)
+    }
+
     /// What is in it.
     fn take(&mut self, bytes: u64) -> Result<(), ImageError> {
         let most = MOST_BYTES >> 30;

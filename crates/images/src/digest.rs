@@ -72,17 +72,42 @@ fn digits(bytes: &[u8]) -> String {
     })
 }
 
-/// A blob that is read, and counted in its digest as it is.
-pub struct Blob {
-    file: File,
-    wanted: Digest,
+/// Something that is read, and counted in its digest as it is.
+pub struct Hashed<R> {
+    inner: R,
     so_far: Sha256,
+}
+
+impl<R: Read> Hashed<R> {
+    /// Begins here.
+    pub fn new(inner: R) -> Self {
+        Self { inner, so_far: Sha256::new() }
+    }
+
+    /// That of all that was read.
+    pub fn digest(self) -> Digest {
+        Digest(digits(&self.so_far.finalize()))
+    }
+}
+
+impl<R: Read> Read for Hashed<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.inner.read(buffer)?;
+        self.so_far.update(buffer.get(..got).unwrap_or_default());
+        Ok(got)
+    }
+}
+
+/// A blob that is read, and must be what its digest says.
+pub struct Blob {
+    file: Hashed<File>,
+    wanted: Digest,
 }
 
 impl Blob {
     /// Begins at its beginning.
     pub fn new(file: File, wanted: Digest) -> Self {
-        Self { file, wanted, so_far: Sha256::new() }
+        Self { file: Hashed::new(file), wanted }
     }
 
     /// Reads what is left, and tells whether it is the blob that was wanted.
@@ -90,24 +115,21 @@ impl Blob {
     /// # Errors
     /// It is not, or cannot be read.
     pub fn verify(mut self) -> Result<(), ImageError> {
-        let what = format!("blob {}", self.wanted);
-        io::copy(&mut self, &mut io::sink()).map_err(ImageError::io(what))?;
-        let got = digits(&self.so_far.finalize());
-        if got == self.wanted.0 {
+        let wanted = self.wanted;
+        io::copy(&mut self.file, &mut io::sink()).map_err(ImageError::io(format!("blob {wanted}")))?;
+        let got = self.file.digest();
+        if got == wanted {
             return Ok(());
         }
-        let wanted = self.wanted;
         Err(ImageError::Malformed(format!(
-            "a blob of the layout is damaged: {wanted} was wanted, its content has {ALGORITHM}{got}; fetch the image anew"
+            "a blob of the layout is damaged: {wanted} was wanted, its content has {got}; fetch the image anew"
         )))
     }
 }
 
 impl Read for Blob {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let got = self.file.read(buffer)?;
-        self.so_far.update(buffer.get(..got).unwrap_or_default());
-        Ok(got)
+        self.file.read(buffer)
     }
 }
 

@@ -141,6 +141,15 @@ pub struct Config {
     pub platform: Platform,
     #[serde(default)]
     config: Option<Execution>,
+    #[serde(default)]
+    rootfs: Option<Root>,
+}
+
+/// What is in the layers, unpacked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+struct Root {
+    diff_ids: Option<Vec<Digest>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -172,6 +181,22 @@ pub fn read_config(bytes: &[u8]) -> Result<Config, ImageError> {
 }
 
 impl Config {
+    /// What must be in each of these layers; none where the config says nothing of them.
+    ///
+    /// # Errors
+    /// It speaks of more layers, or of fewer.
+    pub fn within(&self, layers: &[Descriptor]) -> Result<Vec<Option<&Digest>>, ImageError> {
+        let said = self.rootfs.as_ref().and_then(|root| root.diff_ids.as_deref()).unwrap_or_default();
+        match said.len() {
+            0 => Ok(vec![None; layers.len()]),
+            count if count == layers.len() => Ok(said.iter().map(Some).collect()),
+            count => Err(malformed(format!(
+                "the config speaks of {count} layers (diff_ids), the manifest of {}",
+                layers.len()
+            ))),
+        }
+    }
+
     /// What is run: its program, or, where the caller names words, those behind the program.
     pub fn command(&self, instead: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let bytes = |words: Option<&Vec<String>>| -> Vec<Vec<u8>> {

@@ -20,6 +20,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 pub use archive::{Budget, Entry, Kind, walk};
 pub use digest::Digest;
+use digest::Hashed;
 pub use documents::{Config, Descriptor, Document, Manifest, Platform, read_config, read_document};
 pub use layout::{Chosen, Layout};
 pub use packing::unpacked;
@@ -84,10 +85,14 @@ pub fn unpack(
 ) -> Result<LeftOut, ImageError> {
     let mut tree = tree::Tree::new(root, keep)?;
     let mut budget = Budget::usual(is_wanted);
-    for layer in &image.manifest.layers {
+    let within = image.config.within(&image.manifest.layers)?;
+    for (layer, within) in image.manifest.layers.iter().zip(within) {
         let mut blob = layout.blob(layer)?;
-        let applied = unpacked(&mut blob)
-            .and_then(|mut plain| walk(&mut plain, &mut budget, &mut |entry, body| tree.apply(entry, body)));
+        let applied = unpacked(&mut blob).and_then(|plain| {
+            let mut plain = Hashed::new(plain);
+            walk(&mut plain, &mut budget, &mut |entry, body| tree.apply(entry, body))?;
+            within.map_or(Ok(()), |within| check_within(plain, &mut budget, within))
+        });
         applied.map_err(|error| in_layer(layer, error))?;
         blob.verify()?;
         tree.next_layer();
@@ -96,6 +101,27 @@ pub fn unpack(
         tree.make_folder(folder.as_bytes())?;
     }
     tree.finish()
+}
+
+/// Whether what is in a layer is what the config says of it.
+fn check_within(
+    mut plain: Hashed<impl std::io::Read>,
+    budget: &mut Budget<'_>,
+    wanted: &Digest,
+) -> Result<(), ImageError> {
+    // Behind the archive's end there may be more of the blob, which counts.
+    let mut chunk = vec![0; packing::CHUNK];
+    loop {
+        match std::io::Read::read(&mut plain, &mut chunk).map_err(ImageError::io("its end"))? {
+            0 => break,
+            count => budget.rest(count as u64)?,
+        }
+    }
+    let got = plain.digest();
+    if got == *wanted {
+        return Ok(());
+    }
+    Err(ImageError::Malformed(format!("the image's config says that {wanted} is in it, it is {got}")))
 }
 
 fn in_layer(layer: &Descriptor, error: ImageError) -> ImageError {

@@ -9,7 +9,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::ImageError;
 
 /// Bytes that are read at once.
-const CHUNK: usize = 128 << 10;
+pub const CHUNK: usize = 128 << 10;
 /// Most bytes that Zstandard may look back: what its own program takes unasked.
 const MOST_WINDOW: u64 = 128 << 20;
 const GZIP: &[u8] = b"\x1f\x8b";

@@ -12,10 +12,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fixture::{Layer, ROOTS, Who, image, index, named};
+use fixture::{Layer, ROOTS, Who, image, image_of, index, named};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use images::{Chosen, ImageError, Layout, LeftOut, Owner, Platform, unpack};
+use images::{Chosen, Digest, ImageError, Layout, LeftOut, Owner, Platform, unpack};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::json;
 use tar::EntryType;
@@ -306,6 +306,24 @@ fn what_is_damaged_or_too_much_is_refused_with_the_reason() {
     assert!(told(long).contains("allowed are 4097"));
     let shown = told(Layer::default().file("../\u{1b}[2J", 0o644, "").archive());
     assert!(!shown.contains('\u{1b}'), "{shown:?}");
+
+    // A layer that holds something else than the config says.
+    let of = |layer: &[u8], unpacked: &[Digest]| {
+        let here = Here::new();
+        let one = image_of(&here.layout(), &json!({}), &[layer.to_vec()], unpacked);
+        index(&here.layout(), &[one]);
+        here.unpack_there()
+    };
+    // More than what ends the archive belongs to it.
+    let padded = [archive.clone(), vec![0; 300_000]].concat();
+    let inner = Digest::of(&padded);
+    for layer in [padded.clone(), gzip(&padded)] {
+        of(&layer, std::slice::from_ref(&inner)).expect("as it says");
+        let said = of(&layer, &[Digest::of(&archive)]).expect_err("another").to_string();
+        assert!(said.contains("the image's config says"), "{said}");
+    }
+    let said = of(&padded, &[inner.clone(), inner]).expect_err("two").to_string();
+    assert!(said.contains("2 layers (diff_ids), the manifest of 1"), "{said}");
 
     // A blob that is not what its digest says.
     let here = Here::new();

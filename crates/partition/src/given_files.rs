@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use model::partition::{MOST_ENV_FILE_BYTES, Word, read_env_file};
@@ -30,7 +31,14 @@ pub fn secret(path: &Path) -> Result<Vec<u8>, Reason> {
 fn content(path: &Path, most: u64) -> Result<Vec<u8>, Reason> {
     let shown = path.display();
     // A FIFO that nobody writes to would be waited for.
-    if !path.metadata().map_err(|error| format!("{shown}: {error}"))?.is_file() {
+    let kind = path.metadata().map_err(|error| format!("{shown}: {error}"))?.file_type();
+    if kind.is_fifo() {
+        return Err(format!(
+            "{shown}: a file was wanted, this is a pipe, and it is read more than once; write it to a file below /dev/shm"
+        )
+        .into());
+    }
+    if !kind.is_file() {
         return Err(format!("{shown}: a file was wanted").into());
     }
     let mut bytes = Vec::new();

@@ -20,6 +20,8 @@ use std::time::{Duration, SystemTime};
 use nix::fcntl::{FcntlArg, OFlag, SealFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
+use tempfile::NamedTempFile;
+
 use self::image::Image;
 use crate::own_folder::{Others, OwnFolder};
 use units::Reason;
@@ -34,10 +36,10 @@ const REFUSED_FOR: Duration = Duration::from_secs(15 * 60);
 const MOST_REFUSED_BYTES: u64 = 64 * 1024;
 /// Most machines and refusals that are kept, those used last.
 const MOST: usize = 4;
-/// What is being written has this at the beginning of its name, and is given up when it is so old.
+/// What is being written has this at the beginning of its name, and is locked by whoever writes it.
 const UNFINISHED: &str = "unfinished-";
-/// See [`UNFINISHED`].
-const GIVEN_UP: Duration = Duration::from_secs(3600);
+/// How long it may lie before it is locked.
+const NOT_LOCKED_YET: Duration = Duration::from_secs(10);
 
 /// The folder of saved machines.
 #[derive(Debug)]
@@ -53,7 +55,10 @@ impl Store {
     pub fn open(cache: &Path) -> io::Result<Self> {
         // The cache itself was looked at when it was chosen.
         OwnFolder::open(cache, Others::MayLook)?;
-        Ok(Self { folder: OwnFolder::make_private(&cache.join(FOLDER))? })
+        let store = Self { folder: OwnFolder::make_private(&cache.join(FOLDER))? };
+        // What was killed while it wrote has left as much as a machine's memory.
+        store.remove_unfinished()?;
+        Ok(store)
     }
 
     /// The machine of this shape, if one is kept.
@@ -75,7 +80,7 @@ impl Store {
     /// # Errors
     /// It cannot be written; nothing of it is left then.
     pub fn keep(&self, shape: &str, state: &[u8], memory: &File) -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder.path())?;
+        let mut file = self.unfinished()?;
         image::write(file.as_file_mut(), shape, state, memory)?;
         file.persist(self.folder.path().join(name(shape, SUFFIX))).map_err(|error| error.error)?;
         self.thin_out()
@@ -86,7 +91,7 @@ impl Store {
     /// # Errors
     /// It cannot be written.
     pub fn refuse(&self, shape: &str, why: &str) -> io::Result<()> {
-        let mut file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder.path())?;
+        let mut file = self.unfinished()?;
         file.write_all(format!("{}\n{shape}", why.replace('\n', " ")).as_bytes())?;
         file.persist(self.folder.path().join(name(shape, REFUSED))).map_err(|error| error.error)?;
         self.thin_out()
@@ -112,16 +117,35 @@ impl Store {
         self.folder.remove(Path::new(&name(shape, SUFFIX))).map(drop)
     }
 
+    fn unfinished(&self) -> io::Result<NamedTempFile> {
+        let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder.path())?;
+        file.as_file().lock()?;
+        Ok(file)
+    }
+
+    fn remove_unfinished(&self) -> io::Result<()> {
+        for entry in fs::read_dir(self.folder.held())?.flatten() {
+            let name = PathBuf::from(entry.file_name());
+            let Ok(changed) = entry.metadata().and_then(|meta| meta.modified()) else { continue };
+            let age = SystemTime::now().duration_since(changed).unwrap_or_default();
+            let is_left = || {
+                let file = self.folder.file(&entry.file_name().to_string_lossy(), OFlag::O_RDONLY);
+                file.is_ok_and(|file| file.try_lock().is_ok())
+            };
+            if name.to_string_lossy().starts_with(UNFINISHED) && age > NOT_LOCKED_YET && is_left() {
+                self.folder.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+
     fn thin_out(&self) -> io::Result<()> {
         let mut kept: Vec<(SystemTime, PathBuf)> = Vec::new();
         for entry in fs::read_dir(self.folder.held())?.flatten() {
             let name = PathBuf::from(entry.file_name());
             let Ok(changed) = entry.metadata().and_then(|meta| meta.modified()) else { continue };
-            let age = SystemTime::now().duration_since(changed).unwrap_or_default();
             if name.extension().is_some_and(|suffix| suffix == SUFFIX || suffix == REFUSED) {
                 kept.push((changed, name));
-            } else if name.to_string_lossy().starts_with(UNFINISHED) && age > GIVEN_UP {
-                self.folder.remove(&name)?;
             }
         }
         kept.sort();
@@ -240,6 +264,24 @@ mod tests {
         let folder = cache.path().join(FOLDER);
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(Store::open(cache.path()).is_err());
+    }
+
+    #[test]
+    fn what_was_killed_while_it_wrote_leaves_nothing_for_long() {
+        let cache = tempfile::tempdir().unwrap();
+        let store = kept(cache.path(), "one");
+        let (written, fresh, left) =
+            (store.unfinished().unwrap(), store.unfinished().unwrap(), store.unfinished().unwrap());
+        for file in [&written, &left] {
+            file.as_file().set_modified(SystemTime::now() - 2 * NOT_LOCKED_YET).unwrap();
+        }
+        // As when whoever wrote them is gone.
+        for file in [&fresh, &left] {
+            file.as_file().unlock().unwrap();
+        }
+        Store::open(cache.path()).unwrap();
+        assert_eq!([&written, &fresh, &left].map(|file| file.path().exists()), [true, true, false]);
+        assert!(store.find("one").unwrap().is_some());
     }
 
     #[test]
