@@ -16,14 +16,16 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, Timespec, Timestamps, fchmod, fstat,
-    futimens, linkat, mkdirat, mknodat, openat, openat2, renameat_with, statat, symlinkat, syncfs, unlinkat,
-    utimensat,
+    futimens, linkat, mkdirat, mknodat, openat, openat2, readlinkat, renameat_with, statat, symlinkat,
+    syncfs, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use crate::archive::{Entry, Kind};
 use crate::{ImageError, Keep, LeftOut, shown};
 
+/// Links that lead to what is not there yet, one behind the other.
+const MOST_LINKS: usize = 40;
 /// How deep folders that are taken away may lie in each other.
 const MOST_LEVELS: usize = 256;
 /// How long a path is asked for again.
@@ -155,6 +157,11 @@ impl<'a> Tree<'a> {
 
     /// Opens a folder as if the root were the root; what is missing is made.
     fn folder(&self, parts: &[&[u8]], path: &[u8]) -> Result<OwnedFd, ImageError> {
+        self.folder_behind(parts, path, 0)
+    }
+
+    /// The same on the way through so many links.
+    fn folder_behind(&self, parts: &[&[u8]], path: &[u8], links: usize) -> Result<OwnedFd, ImageError> {
         match self.within(&parts.join(&b'/')) {
             Err(Errno::NOENT) => {}
             opened => return opened.map_err(failed(path)),
@@ -166,8 +173,17 @@ impl<'a> Tree<'a> {
             at = match (self.within(&whole), below.last()) {
                 (Err(Errno::NOENT), Some(name)) => {
                     match mkdirat(&at, *name, Mode::RWXU) {
-                        // A link that leads nowhere: opening says so.
-                        Ok(()) | Err(Errno::EXIST) => {}
+                        Ok(()) => {}
+                        // A link to what is still to come; where it leads in a circle, opening says so.
+                        Err(Errno::EXIST) if links < MOST_LINKS => {
+                            let target = readlinkat(&at, *name, Vec::new()).map_err(failed(path))?;
+                            let above = below.get(..end - 1).unwrap_or_default();
+                            let target = behind(above, target.to_bytes());
+                            drop(self.folder_behind(&target, path, links + 1)?);
+                            at = self.within(&whole).map_err(failed(path))?;
+                            continue;
+                        }
+                        Err(Errno::EXIST) => {}
                         Err(error) => return Err(failed(path)(error)),
                     }
                     let made = self.within(&whole).map_err(failed(path))?;
@@ -326,6 +342,19 @@ impl<'a> Tree<'a> {
         (self.keep)(file, owner).map_err(ImageError::io(format!("the owner of {}", shown(path))))?;
         fchmod(file, Mode::from_raw_mode(owner.mode & most | least)).map_err(failed(path))
     }
+}
+
+/// Where a link in the folder `above` leads; nothing leads above the root.
+fn behind<'a>(above: &[&'a [u8]], target: &'a [u8]) -> Vec<&'a [u8]> {
+    let mut parts = if target.starts_with(b"/") { Vec::new() } else { above.to_vec() };
+    for part in target.split(|byte| *byte == b'/') {
+        match part {
+            b"" | b"." => {}
+            b".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts
 }
 
 /// The names on the way to something; none of them leads up.

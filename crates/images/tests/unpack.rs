@@ -258,6 +258,26 @@ fn no_name_and_no_link_leads_out() {
     }
 }
 
+#[test]
+fn what_lies_behind_a_link_to_what_is_still_to_come_is_made_there() {
+    for (target, lies) in [
+        ("usr/share", "usr/share/f"),
+        ("/usr/share", "usr/share/f"),
+        ("../../usr/./share", "usr/share/f"),
+        ("next", "there/f"),
+    ] {
+        let here = Here::new();
+        let below = Layer::default().link("way", target).link("next", "there");
+        here.unpack(&[below.archive(), Layer::default().file("way/f", 0o644, "y").archive()]).expect(target);
+        assert_eq!(here.text(lies), "y", "{target}");
+        here.assert_untouched();
+    }
+    let here = Here::new();
+    let circle = Layer::default().link("a", "b").link("b", "a").file("a/f", 0o644, "y");
+    assert!(here.unpack(&[circle.archive()]).is_err());
+    here.assert_untouched();
+}
+
 /// The kernel does not answer for a path with `..` while it moves names, whosever they are.
 #[test]
 fn what_others_rename_meanwhile_makes_nothing_fail() {
