@@ -139,8 +139,8 @@ pub struct Config {
     /// For which machine.
     #[serde(flatten)]
     pub platform: Platform,
-    #[serde(default)]
-    config: Option<Execution>,
+    #[serde(default, rename = "config")]
+    execution: Option<Execution>,
     #[serde(default)]
     rootfs: Option<Root>,
 }
@@ -202,7 +202,7 @@ impl Config {
         let bytes = |words: Option<&Vec<String>>| -> Vec<Vec<u8>> {
             words.into_iter().flatten().map(|word| word.clone().into_bytes()).collect()
         };
-        let said = self.config.as_ref();
+        let said = self.execution.as_ref();
         let mut command = bytes(said.and_then(|said| said.entrypoint.as_ref()));
         if instead.is_empty() {
             command.extend(bytes(said.and_then(|said| said.cmd.as_ref())));
@@ -214,14 +214,14 @@ impl Config {
 
     /// Variables; what is none is left out, as container engines do.
     pub fn variables(&self) -> impl Iterator<Item = (&str, &str)> {
-        let env = self.config.iter().flat_map(|said| said.env.iter().flatten());
+        let env = self.execution.iter().flat_map(|said| said.env.iter().flatten());
         env.filter_map(|text| text.split_once('=')).filter(|(name, _)| !name.is_empty())
     }
 
     /// The folder its program starts in, where it says one: from the root, with no `..` in it. As container engines take it, `..` is the
     /// folder above in the text, whatever links there are.
     pub fn workdir(&self) -> Option<String> {
-        let said = self.config.as_ref()?.working_dir.as_deref().filter(|folder| !folder.is_empty())?;
+        let said = self.execution.as_ref()?.working_dir.as_deref().filter(|folder| !folder.is_empty())?;
         let mut parts: Vec<&str> = Vec::new();
         for part in said.split('/').filter(|part| !matches!(*part, "" | ".")) {
             if part == ".." {
@@ -235,12 +235,12 @@ impl Config {
 
     /// Who runs it, `USER[:GROUP]` by name or number, where it says.
     pub fn user(&self) -> Option<&str> {
-        self.config.as_ref()?.user.as_deref().filter(|user| !user.is_empty())
+        self.execution.as_ref()?.user.as_deref().filter(|user| !user.is_empty())
     }
 
     /// All texts of it.
     fn said(&self) -> impl Iterator<Item = &str> {
-        self.config.iter().flat_map(|said| {
+        self.execution.iter().flat_map(|said| {
             let lists = [&said.env, &said.entrypoint, &said.cmd].into_iter().flatten().flatten();
             lists.chain([&said.user, &said.working_dir].into_iter().flatten()).map(String::as_str)
         })

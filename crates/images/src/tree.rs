@@ -173,7 +173,6 @@ impl<'a> Tree<'a> {
             at = match (self.within(&whole), below.last()) {
                 (Err(Errno::NOENT), Some(name)) => {
                     match mkdirat(&at, *name, Mode::RWXU) {
-                        Ok(()) => {}
                         // A link to what is still to come; where it leads in a circle, opening says so.
                         Err(Errno::EXIST) if links < MOST_LINKS => {
                             let target = readlinkat(&at, *name, Vec::new()).map_err(failed(path))?;
@@ -183,7 +182,7 @@ impl<'a> Tree<'a> {
                             at = self.within(&whole).map_err(failed(path))?;
                             continue;
                         }
-                        Err(Errno::EXIST) => {}
+                        Ok(()) | Err(Errno::EXIST) => {}
                         Err(error) => return Err(failed(path)(error)),
                     }
                     let made = self.within(&whole).map_err(failed(path))?;
