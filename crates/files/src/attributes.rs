@@ -11,9 +11,10 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::message::{Body, Fields, Result};
-use crate::nodes::{Key, ROOT, Stamp, link_to, open_again};
+use crate::nodes::{Key, ROOT, link_to, open_again};
 use crate::notion::{self, Notion, PLAIN, SPECIAL};
 use crate::server::{Files, Outcome};
+use crate::stamp::Stamp;
 
 /// How long the guest may believe what it was told of a tree that is written to.
 pub const SHORT: Duration = Duration::from_secs(1);

@@ -19,8 +19,8 @@ use rustix::fs::{FileType, OFlags, Stat};
 
 use crate::attributes::{LONG, SHORT};
 use crate::message::Result;
-use crate::nodes::Stamp;
 use crate::server::{Files, Outcome};
+use crate::stamp::Stamp;
 use crate::written::Own;
 
 /// For how long an answer may lie before the guest's kernel reads it.

@@ -17,8 +17,9 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
 use crate::attributes::with_access;
 use crate::message::{Body, Fields, MOST_DATA, Result};
-use crate::nodes::{Cached, ROOT, Stamp, link_to, open_again};
+use crate::nodes::{ROOT, link_to, open_again};
 use crate::server::{Asker, Files, Outcome};
+use crate::stamp::{Cached, Stamp};
 
 /// What OPEN answers (`FOPEN_…`).
 mod opened {

@@ -35,6 +35,7 @@ mod notion;
 mod ranges;
 mod retries;
 mod server;
+mod stamp;
 mod vhost;
 pub mod waits;
 mod watch;

@@ -13,9 +13,10 @@ use rustix::io::Errno;
 
 use crate::attributes::{Known, LONG, in_searched, with_access};
 use crate::message::{Body, Fields, Result};
-use crate::nodes::{ROOT, Stamp, link_to};
+use crate::nodes::{ROOT, link_to};
 use crate::notion::{self, Notion, PLAIN, SET_GROUP, SPECIAL};
 use crate::server::{Asker, Files, Outcome};
+use crate::stamp::Stamp;
 
 /// Longest target of a link.
 const LONGEST_TARGET: usize = 4095;

@@ -7,7 +7,6 @@
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
@@ -16,8 +15,8 @@ use rustix::process::{Resource, getrlimit};
 use crate::attributes::in_searched;
 use crate::believed::{Believed, Name};
 use crate::coherence::Held;
-use crate::handles::is_older;
 use crate::message::Result;
+use crate::stamp::{Cached, Stamp};
 
 /// Number of the folder that holds the trees.
 pub const ROOT: u64 = 1;
@@ -25,66 +24,11 @@ pub const ROOT: u64 = 1;
 const MOST_PINS: usize = 8192;
 /// Descriptors for what one request opens, for queues and for jobs that wait.
 const SPARE: usize = 512;
-/// Clocks of files tick so often at least: within that time a change may not show.
-const TICK: Duration = Duration::from_millis(20);
-/// Those of file systems without nanoseconds: FAT counts in steps of two seconds.
-const COARSE: Duration = Duration::from_millis(2020);
 /// Most folders above a file that are looked at: longer than any path.
 const DEEPEST: usize = 4096;
 
 /// What a file is on the host: its tree here, device and inode.
 pub type Key = (usize, u64, u64);
-
-/// Size and times of a file, by which a change is seen: bytes, then nanoseconds of mtime and ctime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
-    /// Bytes.
-    pub size: i64,
-    modified: (i64, u64),
-    changed: (i64, u64),
-}
-
-impl Stamp {
-    /// That of a file.
-    pub fn of(found: &Stat) -> Self {
-        Self {
-            size: found.st_size,
-            modified: (found.st_mtime, found.st_mtime_nsec),
-            changed: (found.st_ctime, found.st_ctime_nsec),
-        }
-    }
-
-    /// Whether a change from now on would show. Whatever changes a file moves the time of its last change, which nobody can set.
-    pub fn is_settled(self) -> bool {
-        is_older(self.changed, if self.is_coarse() { COARSE } else { TICK })
-    }
-
-    /// Whether its file system keeps whole seconds alone, for all that is seen of it: ext4 with small inodes, FAT.
-    pub const fn is_coarse(self) -> bool {
-        self.changed.1 == 0
-    }
-
-    /// After how long a change shows in its times, which are those of the last one.
-    pub fn settles_in(self) -> Duration {
-        if self.is_settled() { Duration::ZERO } else { TICK }
-    }
-
-    /// Seconds and nanoseconds of the last change of anything.
-    pub const fn changed(self) -> (i64, u64) {
-        self.changed
-    }
-}
-
-/// State of a file that the guest's page cache was filled from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cached {
-    /// How it was.
-    pub stamp: Stamp,
-    /// Whether the clock has moved on since, so that a later change must show.
-    pub is_settled: bool,
-    /// Whether nobody on the host wrote to it through a mapping then: who does changes its times once, and writes on.
-    pub is_unmapped: bool,
-}
 
 /// A file, folder or other thing that the guest knows.
 #[derive(Debug)]

@@ -11,9 +11,10 @@ use crate::fullness::Fullness;
 use crate::handles::Handle;
 use crate::locks::Locks;
 use crate::message::{Body, Fields, HEADER_BYTES, Header, MOST_DATA, Result, answer, opcode};
-use crate::nodes::{Nodes, Stamp};
+use crate::nodes::Nodes;
 use crate::notion::Notion;
 use crate::retries::{Retries, Retry};
+use crate::stamp::Stamp;
 use crate::watch::Watch;
 use crate::written::Written;
 

@@ -21,8 +21,8 @@ use rustix::io::Errno;
 
 use crate::attributes::{Known, set};
 use crate::message::{Body, Fields, Result};
-use crate::nodes::Stamp;
 use crate::server::{Files, Outcome};
+use crate::stamp::Stamp;
 use crate::watch::Watched;
 use crate::xattrs::sized;
 

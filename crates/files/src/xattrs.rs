@@ -8,9 +8,10 @@ use rustix::io::Errno;
 use crate::attributes::with_access;
 use crate::clock::TIME;
 use crate::message::{Body, Fields, Result};
-use crate::nodes::{Stamp, link_to};
+use crate::nodes::link_to;
 use crate::notion::{ATTRIBUTE, is_possible};
 use crate::server::{Files, Outcome};
+use crate::stamp::Stamp;
 use crate::written::WRITTEN;
 
 /// Longest value (`XATTR_SIZE_MAX`) and longest list of names.

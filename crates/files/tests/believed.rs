@@ -2,7 +2,7 @@
 
 mod kernel;
 
-use std::fs;
+use std::fs::{self, File};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -143,4 +143,22 @@ fn what_the_guest_renames_itself_goes_on_under_its_new_name() {
     // Without a name it is still what is open.
     guest.set(node, MODE, 0o600, (0, 0)).unwrap();
     assert_eq!(guest.get(node).unwrap().mode & 0o777, 0o600);
+}
+
+/// A file that was opened by itself stays what it is; what the host has put in its place is out of reach.
+#[test]
+fn a_file_opened_by_itself_that_the_host_has_replaced_is_stale() {
+    let mut guest = Guest::new();
+    fs::remove_dir(guest.path("0")).unwrap();
+    fs::write(guest.path("0"), "content").unwrap();
+    let node = guest.walk("0");
+    let (handle, _) = guest.open(node, 0).unwrap();
+    // Held as by the mount that shows it.
+    let held = File::open(guest.path("0")).unwrap();
+    fs::remove_file(guest.path("0")).unwrap();
+    for _ in 0..2 {
+        assert_eq!(guest.open(node, 1), Err(STALE));
+    }
+    assert_eq!(guest.read(node, handle), b"content");
+    drop(held);
 }
