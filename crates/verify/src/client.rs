@@ -25,9 +25,10 @@ pub use responses::{longest, responses};
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
-/// The same of a client that spares whom it asks, while answers come: a server that has just come back and answers more slowly than it
-/// is asked would never be done otherwise, and the client would be the outage. What is not asked is not missing.
-const AT_EASE: usize = 16;
+/// The same of a client that spares whom it asks, until the first answer and while answers come slowly: a server that is asked more
+/// often than it can answer would never be done otherwise, and the client would be the outage. What is not asked is not missing. One
+/// that answered at once until then is not slow but gone, and asked on.
+const AT_EASE: u32 = 4;
 /// Requests that are remembered.
 const MOST_REQUESTS: usize = 2_000_000;
 /// After the last missing answer at least so long without another one.
@@ -78,8 +79,8 @@ struct Shared {
     address: AtomicUsize,
     /// Whether it leaves requests out where answers come too slowly.
     spares: bool,
-    /// When the last answer came.
-    heard: Mutex<Option<Instant>>,
+    /// When the last answer came, and how long after its request.
+    heard: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl Shared {
@@ -119,17 +120,21 @@ impl Shared {
     }
 
     /// Whether a request that is due is left out.
-    fn is_busy(&self, within: Duration) -> bool {
+    fn is_busy(&self, client: &Client) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let answers = heard.is_some_and(|at| at.elapsed() <= within);
-        self.spares && answers && self.on_their_way.load(Ordering::SeqCst) >= AT_EASE
+        let at_ease = client.period_ms.to_duration() * AT_EASE;
+        let within = client.answer_within_ms.to_duration();
+        let is_slow = heard.is_none_or(|(at, took)| took > at_ease && at.elapsed() <= within);
+        self.spares && is_slow && self.on_their_way.load(Ordering::SeqCst) >= AT_EASE as usize
     }
 
     fn answered(&self, number: usize) {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         if let Some(request) = self.requests().get_mut(number) {
-            request.answered.get_or_insert_with(Instant::now);
+            let now = Instant::now();
+            request.answered.get_or_insert(now);
             request.answers = request.answers.saturating_add(1);
+            let took = now.saturating_duration_since(request.at);
+            *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, took));
         }
     }
 }
@@ -308,7 +313,7 @@ fn pause(next: &mut Instant, period: Duration) {
 fn ask(shared: &Arc<Shared>, client: &Client) {
     let mut next = Instant::now();
     while shared.asks() {
-        if shared.is_busy(client.answer_within_ms.to_duration()) {
+        if shared.is_busy(client) {
             pause(&mut next, client.period_ms.to_duration());
             continue;
         }

@@ -25,7 +25,7 @@ const SLOW: u32 = 4;
 const STANDS_STILL: Duration = Duration::from_millis(40);
 /// It answers one after the other, and takes [`TAKES`] for each.
 const ONE_BY_ONE: u32 = 5;
-const TAKES: Duration = Duration::from_millis(5);
+const TAKES: Duration = Duration::from_millis(30);
 
 /// Whose answer it is.
 static TURN: Mutex<()> = Mutex::new(());
@@ -250,7 +250,7 @@ fn the_next_address_is_asked_when_one_does_not_answer_in_time() {
     }
 }
 
-/// Regression: a server that answers 200 requests a second was asked a thousand, and so never came back.
+/// Regression: a server that answers 33 requests a second was asked a thousand, and so never came back, or never answered at all.
 #[test]
 fn a_server_that_is_slower_than_it_is_asked_is_spared_and_answers_for_good() {
     let mut server = Server::start(ClientKind::Http);
@@ -258,7 +258,7 @@ fn a_server_that_is_slower_than_it_is_asked_is_spared_and_answers_for_good() {
     server.set(ONE_BY_ONE);
     let asking = Asking::sparing(&server.client).expect("a thread");
     // Far more than can wait in line and still be answered in time.
-    until("answers in a row", || asking.answered_in_a_row() >= 300);
+    until("answers in a row", || asking.answered_in_a_row() >= 100);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn steady(asking: &Asking, asked_of: &Client, cancel: &Cancel) -> Result<(), Rea
     let (asked, answered) = asking.counts();
     Err(format!(
         "before anything failed, {STEADY} answers in a row were wanted from {}: of {asked} requests {answered} were answered \
-         within {} ms",
+         within {} ms; where it is asked more often than it can answer, a longer period_ms helps",
         asked_of.at,
         asked_of.answer_within_ms.get()
     )
