@@ -37,7 +37,7 @@ fn before(line: &str, words: &str) -> u64 {
     number.and_then(|start| start.split_whitespace().next_back()?.parse().ok()).unwrap_or(0)
 }
 
-const ALL: [Stated; 13] = [
+const ALL: [Stated; 14] = [
     Stated { name: "ground-truth", words: ["measure", "ground_truth::"], strict: None, counted: None },
     Stated {
         name: "ftq",
@@ -99,6 +99,15 @@ const ALL: [Stated; 13] = [
         counted: Some(("kills beneath databases that lost what was committed", |line| {
             u64::from(line.ends_with(" committed, all are there"))
         })),
+    },
+    Stated {
+        name: "files-race",
+        words: ["partitions", "files_race::"],
+        strict: Some(("BULKHEAD_FILES_RACE", "10000")),
+        counted: Some((
+            "steps of host and guest by turns after which something is not as natively",
+            |line| before(line, " steps by turns, seed"),
+        )),
     },
     Stated {
         name: "files-fsx",

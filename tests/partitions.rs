@@ -28,6 +28,7 @@ mod failover;
 mod files;
 mod files_at_once;
 mod files_durable;
+mod files_race;
 mod files_stress;
 mod files_waits;
 mod mpi_suite;

@@ -12,7 +12,10 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+
 use crate::coherence::ON_THE_WAY;
+use crate::message::Result;
 
 /// Most that are remembered of a file besides the one that was looked up last.
 const MOST: usize = 16;
@@ -29,8 +32,9 @@ pub struct Name {
 /// Until when which names are believed.
 #[derive(Debug, Default)]
 pub struct Believed {
-    /// That of the name that was looked up last.
+    /// That of the name that was looked up last, which its node has.
     until: Option<Instant>,
+    /// Those that were looked up before, oldest first.
     others: Vec<(Name, Instant)>,
     /// There were more of them than are remembered, until then.
     too_many: Option<Instant>,
@@ -43,7 +47,7 @@ impl Believed {
     }
 
     /// Whether the name that was looked up last is believed.
-    pub fn is_present(&self) -> bool {
+    pub fn has_last(&self) -> bool {
         self.until.is_some_and(is_to_come)
     }
 
@@ -59,33 +63,28 @@ impl Believed {
         self.others.push((before, until));
     }
 
-    /// The guest itself has given it another name: that is believed as long as the one before.
-    pub fn rename(&mut self, from: &Name, was_present: bool) {
-        if !was_present {
-            let place = self.others.iter().position(|(name, _)| name == from);
-            self.until = place.map(|place| self.others.remove(place).1);
-        }
-    }
-
-    /// The guest itself has removed this name, which was not looked up last.
+    /// The guest itself has taken away this name, which was not looked up last.
     pub fn remove(&mut self, lost: &Name) {
         self.others.retain(|(name, _)| name != lost);
     }
 
     /// The same of the one that was: another one takes its place.
-    pub fn remove_present(&mut self) -> Option<Name> {
+    pub fn remove_last(&mut self) -> Option<Name> {
         let (name, until) = self.others.pop().unzip();
         self.until = until;
         name
     }
 
-    /// The names besides the one that was looked up last; none where there were too many.
-    pub fn others(&self) -> Option<Vec<Name>> {
+    /// The names besides the one that was looked up last.
+    ///
+    /// # Errors
+    /// ESTALE where there were more than are remembered: at that the guest's kernel looks up the one that it means.
+    pub fn others(&self) -> Result<Vec<Name>> {
         if self.too_many.is_some_and(is_to_come) {
-            return None;
+            return Err(Errno::STALE);
         }
         let believed = self.others.iter().filter(|(_, until)| is_to_come(*until));
-        Some(believed.map(|(name, _)| name.clone()).collect())
+        Ok(believed.map(|(name, _)| name.clone()).collect())
     }
 }
 
@@ -113,22 +112,22 @@ mod tests {
         let mut believed = Believed::default();
         believed.tell(LONG);
         looked_up(&mut believed, "log", "log.1");
-        assert_eq!(believed.others(), Some(vec![name("log")]));
+        assert_eq!(believed.others(), Ok(vec![name("log")]));
         // Looked up again, it is no other any more.
         looked_up(&mut believed, "log.1", "log");
-        assert_eq!(believed.others(), Some(vec![name("log.1")]));
+        assert_eq!(believed.others(), Ok(vec![name("log.1")]));
         believed.remove(&name("log.1"));
-        assert_eq!(believed.others(), Some(Vec::new()));
-        assert!(believed.is_present());
+        assert_eq!(believed.others(), Ok(Vec::new()));
+        assert!(believed.has_last());
     }
 
     #[test]
     fn what_is_to_be_asked_for_each_time_is_not_believed() {
         let mut believed = Believed::default();
         believed.tell(Duration::ZERO);
-        assert!(!believed.is_present());
+        assert!(!believed.has_last());
         looked_up(&mut believed, "log", "log.1");
-        assert_eq!(believed.others(), Some(Vec::new()));
+        assert_eq!(believed.others(), Ok(Vec::new()));
     }
 
     #[test]
@@ -136,21 +135,10 @@ mod tests {
         let mut believed = Believed::default();
         believed.tell(LONG);
         looked_up(&mut believed, "a", "b");
-        assert_eq!(believed.remove_present(), Some(name("a")));
-        assert!(believed.is_present());
-        assert_eq!(believed.remove_present(), None);
-        assert!(!believed.is_present());
-    }
-
-    #[test]
-    fn a_name_that_the_guest_changes_stays_believed() {
-        let mut believed = Believed::default();
-        believed.tell(LONG);
-        looked_up(&mut believed, "a", "b");
-        believed.replace(Some(name("b")), &name("c"));
-        believed.rename(&name("a"), false);
-        assert!(believed.is_present());
-        assert_eq!(believed.others(), Some(vec![name("b")]));
+        assert_eq!(believed.remove_last(), Some(name("a")));
+        assert!(believed.has_last());
+        assert_eq!(believed.remove_last(), None);
+        assert!(!believed.has_last());
     }
 
     #[test]
@@ -160,6 +148,6 @@ mod tests {
         for number in 0..=MOST {
             looked_up(&mut believed, &format!("{number}"), &format!("{}", number + 1));
         }
-        assert_eq!(believed.others(), None);
+        assert_eq!(believed.others(), Err(Errno::STALE));
     }
 }

@@ -7,10 +7,14 @@ pub const TIME: &str = "trusted.bulkhead.time";
 /// Bytes of its value: nanoseconds since 1970.
 pub const VALUE_BYTES: usize = 8;
 
+/// Since 1970.
+pub(crate) fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// The value now.
-pub(crate) fn now() -> Vec<u8> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX).to_le_bytes().to_vec()
+pub(crate) fn value() -> Vec<u8> {
+    u64::try_from(now().as_nanos()).unwrap_or(u64::MAX).to_le_bytes().to_vec()
 }
 
 /// Since 1970, as a value says it; none where it is cut short.

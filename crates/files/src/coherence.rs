@@ -49,6 +49,7 @@ pub struct Held {
 struct Nudge {
     /// What was told, and whether a change since then would show in its times.
     told: Option<(Stamp, bool)>,
+    /// What was added to it.
     nanoseconds: u32,
     /// Whether a lock was granted since.
     is_due: Arc<AtomicBool>,
@@ -56,9 +57,8 @@ struct Nudge {
 
 impl Nudge {
     fn next(&mut self, stamp: Stamp) -> u32 {
-        let was_settled = self.told.replace((stamp, stamp.is_settled()));
         let is_due = self.is_due.swap(false, Relaxed) || stamp.is_coarse();
-        match was_settled {
+        match self.told.replace((stamp, stamp.is_settled())) {
             Some((told, _)) if told != stamp => self.nanoseconds = 0,
             Some((_, false)) if is_due => self.nanoseconds = self.nanoseconds % NUDGES + 1,
             _ => {}
@@ -92,10 +92,8 @@ impl Files {
     /// How much is added to the nanoseconds of a change, so that the guest's kernel takes it for another: within one tick of the host's
     /// clock a second change would have the same time. That matters to who has locked the file since, and where a tick is a second.
     pub(crate) fn nudge(&mut self, id: u64, found: &Stat) -> u32 {
-        let stamp = Stamp::of(found);
-        let Ok(node) = self.nodes.get_mut(id) else { return 0 };
-        let is_file = node.kind == FileType::RegularFile;
-        if is_file && (node.held.is_locked || stamp.is_coarse()) { node.held.nudge.next(stamp) } else { 0 }
+        let node = self.nodes.get_mut(id).ok().filter(|node| node.kind == FileType::RegularFile);
+        node.map_or(0, |node| node.held.nudge.next(Stamp::of(found)))
     }
 
     /// Whether a file that is opened must be looked up first: what is both read and written is likely to be locked soon.
@@ -125,28 +123,22 @@ impl Files {
         let is_due = Arc::clone(&held.nudge.is_due);
         let until = held.believed.map(|until| until + ON_THE_WAY).filter(|_| held.is_filled);
         let until = until.filter(|until| *until > Instant::now());
-        let patient = move || {
+        let granted = move || {
             is_due.store(true, Relaxed);
             if let Some(until) = until {
                 std::thread::sleep(until.saturating_duration_since(Instant::now()));
             }
         };
         Ok(match outcome {
-            Outcome::Done(body) if until.is_none() => {
-                patient();
-                Outcome::Done(body)
-            }
-            Outcome::Done(body) => Outcome::Waits(Box::new(move || {
-                patient();
+            Outcome::Done(body) if until.is_some() => Outcome::Waits(Box::new(move || {
+                granted();
                 Ok(body)
             })),
-            Outcome::Waits(job) => Outcome::Waits(Box::new(move || {
-                let outcome = job();
-                if outcome.is_ok() {
-                    patient();
-                }
-                outcome
-            })),
+            Outcome::Done(body) => {
+                granted();
+                Outcome::Done(body)
+            }
+            Outcome::Waits(job) => Outcome::Waits(Box::new(move || job().inspect(|_| granted()))),
             Outcome::Silent => Outcome::Silent,
         })
     }

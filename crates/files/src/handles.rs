@@ -7,7 +7,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use rustix::fs::{
     FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fstatfs,
@@ -123,8 +123,7 @@ impl Files {
         let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || is_large);
         if !is_known {
             // What has no bytes has nothing that was written to. What the guest then writes itself goes on from there.
-            let is_unmapped =
-                tells && (stamp.size == 0 || was_unmapped || is_older(stamp.changed(), AT_REST));
+            let is_unmapped = tells && (stamp.size == 0 || was_unmapped || stamp.is_older(AT_REST));
             node.cached = Some(Cached { stamp, is_settled, is_unmapped });
         }
         let is_locked = node.held.is_locked;
@@ -304,6 +303,11 @@ impl Files {
         self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)
     }
 
+    /// The same where the request does not say whether who asks may keep them: root may.
+    fn kill_set_id_of_others(&mut self, id: u64, file: &OwnedFd, asker: Asker) -> Result<()> {
+        if asker.user == 0 { Ok(()) } else { self.kill_set_id(id, file) }
+    }
+
     pub(crate) fn allocate(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
         let (handle, offset, length, mode) =
             (fields.long()?, fields.long()?, fields.long()?, fields.number()?);
@@ -314,10 +318,7 @@ impl Files {
             return Err(Errno::OPNOTSUPP);
         }
         let was = Stamp::of(&fstat(&file)?);
-        // The request does not say who may keep them: root, in all but name.
-        if asker.user != 0 {
-            self.kill_set_id(id, &file)?;
-        }
+        self.kill_set_id_of_others(id, &file, asker)?;
         fallocate(&file, mode, offset, length)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         Ok(Body::default())
@@ -346,9 +347,7 @@ impl Files {
         let was = Stamp::of(&fstat(&file)?);
         // No longer than others may have to wait.
         let length = usize::try_from(length).unwrap_or(usize::MAX).min(64 << 20);
-        if asker.user != 0 {
-            self.kill_set_id(id, &file)?;
-        }
+        self.kill_set_id_of_others(id, &file, asker)?;
         let count = copy_file_range(&source, Some(&mut at), &file, Some(&mut target), length)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         Ok(Body::default().number(u32::try_from(count).unwrap_or(u32::MAX)).number(0).done())
@@ -357,14 +356,6 @@ impl Files {
 
 fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
     Outcome::Waits(Box::new(move || act().map(|()| Body::default())))
-}
-
-/// Whether a time, seconds and nanoseconds, is longer ago.
-pub fn is_older((seconds, nanoseconds): (i64, u64), age: Duration) -> bool {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-    now - (i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds))
-        > i128::try_from(age.as_nanos()).unwrap_or(i128::MAX)
 }
 
 /// Whether what is written there needs room that the file does not have yet: behind its end, or where it has holes.

@@ -6,6 +6,7 @@
 //!                                                        │ believed  by which names it may have come there
 //!                                                        │ notion    owners and set-ID bits that stay among guests
 //!                                                        │ retries   what was just looked up is what is opened
+//!                                                        │ stamp     by what a change of a file is seen
 //!                                                        │ handles   what is open, and what its cache may keep
 //!                                                        │ locks     the host's own
 //!                                                        │ waits     who waits for one, and takes that back
@@ -13,6 +14,7 @@
 //!                                                        │ watch     who else has opened that
 //!                                                        │ claims    files that are memory: one kernel at a time
 //!                                                        │ fullness  a disk that is to seem full
+//!                                                        │ clock     what time it is here, for the guest's own
 //!                                                        └ coherence what a lock means to the guest's cache
 //! ```
 //! One process serves one guest: it ends with it. The trees lie in one folder as `0`, `1`, …; who may reach what on the host is

@@ -108,9 +108,11 @@ impl Files {
         let (mut name, attributes) = (self.validity(self.nodes.tree_of(id)?), self.tell(id)?);
         // The guest's kernel walks on through a link without a word: whoever turns it around must be heard of. What it leads to stays
         // in its cache, so this costs one request.
+        let is_second = self.is_second();
         let node = self.nodes.get_mut(id)?;
-        // Nor does it say whether it was asked by name or through what is open.
-        if name < LONG && (node.kind == FileType::Symlink || !node.open.is_empty()) {
+        // Nor does it say whether it was asked by name or through what is open; and what was kept for a second attempt is good for that
+        // one alone.
+        if name < LONG && (node.kind == FileType::Symlink || !node.open.is_empty() || is_second) {
             name = Duration::ZERO;
         }
         node.believed.tell(name);

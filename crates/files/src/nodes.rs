@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, openat, stat
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
-use crate::attributes::in_searched;
+use crate::attributes::{SHORT, in_searched};
 use crate::believed::{Believed, Name};
 use crate::coherence::Held;
 use crate::message::Result;
@@ -73,13 +73,15 @@ impl Node {
         self.parent == parent && self.name.as_deref() == Some(name)
     }
 
-    /// Its name is this one now.
+    fn last_name(&self) -> Option<Name> {
+        self.name.clone().map(|name| Name { parent: self.parent, name })
+    }
+
+    /// It was looked up under this name.
     fn call(&mut self, parent: u64, name: &[u8]) {
         if !self.is_called(parent, name) {
-            let now = Name { parent, name: name.to_owned() };
-            let before = self.name.take().map(|name| Name { parent: self.parent, name });
-            self.believed.replace(before, &now);
-            (self.parent, self.name) = (now.parent, Some(now.name));
+            self.believed.replace(self.last_name(), &Name { parent, name: name.to_owned() });
+            (self.parent, self.name) = (parent, Some(name.to_owned()));
         }
     }
 }
@@ -297,7 +299,7 @@ impl Nodes {
         if !node.is_called(parent, name) {
             return node.believed.remove(&Name { parent, name: name.to_owned() });
         }
-        let other = node.believed.remove_present();
+        let other = node.believed.remove_last();
         node.parent = other.as_ref().map_or(parent, |other| other.parent);
         node.name = other.map(|other| other.name);
     }
@@ -325,73 +327,53 @@ impl Nodes {
 
     /// The guest has given it another name.
     pub fn rename(&mut self, id: u64, (from, old): (u64, &[u8]), (to, new): (u64, &[u8])) {
-        let Some(node) = self.all.get_mut(&id) else { return };
-        let was_present = node.is_called(from, old);
-        if was_present {
-            (node.parent, node.name) = (to, Some(new.to_owned()));
-        } else {
+        if let Some(node) = self.all.get_mut(&id) {
             node.call(to, new);
+            node.believed.remove(&Name { parent: from, name: old.to_owned() });
+            // As long as the one before at most.
+            node.believed.tell(SHORT);
         }
-        node.believed.rename(&Name { parent: from, name: old.to_owned() }, was_present);
     }
 
-    /// Whether the names that may have led the guest to a node still lead there.
+    /// Whether the names that may have led the guest to a node still lead there, with all above them.
     ///
     /// # Errors
     /// ESTALE where they do not.
     pub fn check_names(&mut self, id: u64) -> Result<()> {
         let Ok(node) = self.get(id) else { return Ok(()) };
-        let (key, others) = (node.key, node.believed.others().ok_or(Errno::STALE)?);
-        if let Some(name) = node.name.clone() {
-            let present = Name { parent: node.parent, name };
-            self.check_above(id, present)?;
-        }
-        for other in others {
-            let folder = other.parent;
-            if !self.leads(&other, key)? {
-                return Err(Errno::STALE);
-            }
-            if let Ok(node) = self.get(folder)
-                && let Some(name) = node.name.clone()
-            {
-                let above = Name { parent: node.parent, name };
-                self.check_above(folder, above)?;
-            }
-        }
-        Ok(())
+        let names: Vec<Name> = node.last_name().into_iter().chain(node.believed.others()?).collect();
+        names.into_iter().try_for_each(|name| self.check_up(id, name))
     }
 
-    /// The same of this name and all those above it.
-    fn check_above(&mut self, id: u64, name: Name) -> Result<()> {
+    fn check_up(&mut self, id: u64, name: Name) -> Result<()> {
         let (mut at, mut name) = (id, name);
         for _ in 0..DEEPEST {
-            let Ok(key) = self.get(at).map(|node| node.key) else { return Ok(()) };
+            let Ok(node) = self.get(at) else { return Ok(()) };
             if name.parent == ROOT {
                 return Ok(());
             }
+            let (key, is_last) = (node.key, node.is_called(name.parent, &name.name));
             if !self.leads(&name, key)? {
-                self.astray = Some(at);
+                self.astray = Some(at).filter(|_| is_last);
                 return Err(Errno::STALE);
             }
             at = name.parent;
-            let Ok(above) = self.get(at) else { return Ok(()) };
-            let Some(next) = above.name.clone() else { return Ok(()) };
-            name = Name { parent: above.parent, name: next };
+            let Some(above) = self.get(at).ok().and_then(Node::last_name) else { return Ok(()) };
+            name = above;
         }
         Ok(())
     }
 
-    /// Whether those of its own names lead there that the guest believes. Where it believes none, it has it open.
+    /// Whether those of its names lead there that the guest believes, whatever is above them. Where it believes none, it has it open.
     ///
     /// # Errors
     /// ESTALE where they do not.
     pub fn check_believed(&mut self, id: u64) -> Result<()> {
         let Ok(node) = self.get(id) else { return Ok(()) };
-        let (key, mut names) = (node.key, node.believed.others().ok_or(Errno::STALE)?);
-        let present = node.name.clone().filter(|_| node.believed.is_present());
-        names.extend(present.map(|name| Name { parent: node.parent, name }));
-        for name in names.into_iter().filter(|name| name.parent != ROOT) {
-            if !self.leads(&name, key)? {
+        let last = node.last_name().filter(|_| node.believed.has_last());
+        let (key, names) = (node.key, last.into_iter().chain(node.believed.others()?).collect::<Vec<_>>());
+        for name in names.iter().filter(|name| name.parent != ROOT) {
+            if !self.leads(name, key)? {
                 return Err(Errno::STALE);
             }
         }

@@ -36,10 +36,12 @@ const MOST_MISSING: u32 = 2;
 pub struct Retry {
     task: u32,
     begun: Instant,
-    /// For which node it was told so: asked for again without being looked up, it has no name that could be (`/proc/self/fd`).
+    /// For which node it was told so: asked for again before anything is looked up, it has no name that could be (`/proc/self/fd`).
     refused: u64,
-    /// Which of those above it was no longer under its name.
+    /// Which of those above it was no longer under its name: the same, as somebody's working folder.
     astray: Option<u64>,
+    /// Whether it has looked anything up since.
+    has_looked: bool,
     /// Folders that it has looked up since.
     folders: Vec<u64>,
     /// What else it has looked up last.
@@ -78,7 +80,8 @@ impl Retries {
     /// A task was told that this node is stale.
     pub fn begin(&mut self, task: u32, refused: u64, astray: Option<u64>) {
         let (begun, folders, last) = (Instant::now(), Vec::new(), None);
-        self.put(Retry { task, begun, refused, astray, folders, last, missing: 0, is_kernels: false });
+        let (has_looked, missing, is_kernels) = (false, 0, false);
+        self.put(Retry { task, begun, refused, astray, has_looked, folders, last, missing, is_kernels });
     }
 }
 
@@ -95,7 +98,8 @@ impl Files {
 
     /// Whether whoever asks has just looked this node up because it was told that something is stale.
     pub(crate) fn was_found(&self, id: u64) -> bool {
-        self.retry.as_ref().is_some_and(|retry| retry.refused == id || retry.has_found(id))
+        let is_found = |retry: &Retry| !retry.has_looked && retry.refused == id || retry.has_found(id);
+        self.retry.as_ref().is_some_and(is_found)
     }
 
     /// What it has found then.
@@ -167,11 +171,14 @@ impl Files {
         self.retry = self.retries.take(task);
         if let Some(retry) = &self.retry
             && retry.astray == Some(node)
-            && !retry.has_found(node)
+            && !retry.has_looked
         {
             self.nodes.lose_name(node);
         }
         let outcome = act(self);
+        if let Some(retry) = &mut self.retry {
+            retry.has_looked |= asked == opcode::LOOKUP;
+        }
         let (retry, astray) = (self.retry.take(), self.nodes.take_astray());
         if matches!(outcome, Err(Errno::STALE)) {
             self.retries.begin(task, node, astray);

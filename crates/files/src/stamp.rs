@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rustix::fs::Stat;
 
-use crate::handles::is_older;
+use crate::clock::now;
 
 /// Clocks of files tick so often at least: within that time a change may not show.
 const TICK: Duration = Duration::from_millis(20);
@@ -32,7 +32,7 @@ impl Stamp {
 
     /// Whether a change from now on would show. Whatever changes a file moves the time of its last change, which nobody can set.
     pub fn is_settled(self) -> bool {
-        is_older(self.changed, if self.is_coarse() { COARSE } else { TICK })
+        self.is_older(if self.is_coarse() { COARSE } else { TICK })
     }
 
     /// Whether its file system keeps whole seconds alone, for all that is seen of it: ext4 with small inodes, FAT.
@@ -45,9 +45,12 @@ impl Stamp {
         if self.is_settled() { Duration::ZERO } else { TICK }
     }
 
-    /// Seconds and nanoseconds of the last change of anything.
-    pub const fn changed(self) -> (i64, u64) {
-        self.changed
+    /// Whether its last change of anything is longer ago.
+    pub fn is_older(self, age: Duration) -> bool {
+        let (seconds, nanoseconds) = self.changed;
+        let changed = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
+        let nanoseconds = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
+        nanoseconds(now()) - changed > nanoseconds(age)
     }
 }
 

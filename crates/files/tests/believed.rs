@@ -115,6 +115,36 @@ fn what_is_set_by_name_is_set_where_the_name_leads() {
     assert_eq!(fs::read(guest.path("0/f")).unwrap(), b"third");
 }
 
+/// A walk that ended at a missing name allows nothing to what comes next.
+#[test]
+fn what_was_refused_is_refused_under_its_next_name() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/c"), "x").unwrap();
+    let tree = guest.walk("0");
+    let node = guest.walk("0/c");
+    guest.open(node, 0).unwrap();
+    fs::rename(guest.path("0/c"), guest.path("0/a")).unwrap();
+    guest.thread = 2;
+    assert_eq!(guest.walk("0/a"), node);
+    guest.thread = 1;
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    assert_eq!(guest.lookup(tree, "c").unwrap_err(), NO_ENTRY);
+    fs::remove_file(guest.path("0/a")).unwrap();
+    assert_eq!(guest.open(node, 0), Err(STALE));
+}
+
+#[test]
+fn what_is_found_at_a_second_attempt_is_asked_for_each_time() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "x").unwrap();
+    let tree = guest.walk("0");
+    let node = guest.walk("0/a");
+    replace(&guest, "a", "other");
+    assert_eq!(guest.open(node, 0), Err(STALE));
+    let found = guest.ask(LOOKUP, tree, &named(Vec::new(), "a")).unwrap();
+    assert_eq!((long(&found, 16), number(&found, 32)), (0, 0));
+}
+
 #[test]
 fn the_name_of_what_is_open_is_asked_for_each_time() {
     let mut guest = Guest::new();

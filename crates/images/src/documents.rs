@@ -142,13 +142,13 @@ pub struct Config {
     #[serde(default, rename = "config")]
     execution: Option<Execution>,
     #[serde(default)]
-    rootfs: Option<Root>,
+    rootfs: Option<RootFs>,
 }
 
-/// What is in the layers, unpacked.
+/// What it says of its layers.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
-struct Root {
+struct RootFs {
     diff_ids: Option<Vec<Digest>>,
 }
 
@@ -181,11 +181,12 @@ pub fn read_config(bytes: &[u8]) -> Result<Config, ImageError> {
 }
 
 impl Config {
-    /// What must be in each of these layers; none where the config says nothing of them.
+    /// What each of these layers must be once it is unpacked from its packing (`diff_ids` of the specification); none where the config says
+    /// nothing of them.
     ///
     /// # Errors
     /// It speaks of more layers, or of fewer.
-    pub fn within(&self, layers: &[Descriptor]) -> Result<Vec<Option<&Digest>>, ImageError> {
+    pub fn diff_ids(&self, layers: &[Descriptor]) -> Result<Vec<Option<&Digest>>, ImageError> {
         let said = self.rootfs.as_ref().and_then(|root| root.diff_ids.as_deref()).unwrap_or_default();
         match said.len() {
             0 => Ok(vec![None; layers.len()]),

@@ -85,13 +85,13 @@ pub fn unpack(
 ) -> Result<LeftOut, ImageError> {
     let mut tree = tree::Tree::new(root, keep)?;
     let mut budget = Budget::usual(is_wanted);
-    let within = image.config.within(&image.manifest.layers)?;
-    for (layer, within) in image.manifest.layers.iter().zip(within) {
+    let layers = &image.manifest.layers;
+    for (layer, diff_id) in layers.iter().zip(image.config.diff_ids(layers)?) {
         let mut blob = layout.blob(layer)?;
         let applied = unpacked(&mut blob).and_then(|plain| {
             let mut plain = Hashed::new(plain);
             walk(&mut plain, &mut budget, &mut |entry, body| tree.apply(entry, body))?;
-            within.map_or(Ok(()), |within| check_within(plain, &mut budget, within))
+            diff_id.map_or(Ok(()), |wanted| check_diff_id(plain, &mut budget, wanted))
         });
         applied.map_err(|error| in_layer(layer, error))?;
         blob.verify()?;
@@ -104,7 +104,7 @@ pub fn unpack(
 }
 
 /// Whether what is in a layer is what the config says of it.
-fn check_within(
+fn check_diff_id(
     mut plain: Hashed<impl std::io::Read>,
     budget: &mut Budget<'_>,
     wanted: &Digest,

@@ -21,8 +21,8 @@ use super::super::pid1::in_context;
 /// How often it is asked.
 const ASKED: usize = 8;
 
-/// Does it, through anything of the file system of `trees`.
-pub fn set(trees: &File) -> Result<(), Reason> {
+/// Asks the server, through anything of the file system of `trees`.
+pub fn set_by_host(trees: &File) -> Result<(), Reason> {
     let failed = || in_context::<nix::Error>("the clock");
     let mut quickest: Option<(Duration, Duration)> = None;
     for _ in 0..ASKED {
@@ -37,8 +37,13 @@ pub fn set(trees: &File) -> Result<(), Reason> {
         }
     }
     let (_, began) = quickest.ok_or("the host's clock was not asked")?;
-    let now = began + since_start().map_err(failed())?;
-    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from_duration(now)).map_err(failed())
+    set_to(began + since_start().map_err(failed())?)
+}
+
+/// Sets it to a time since 1970.
+pub fn set_to(since_1970: Duration) -> Result<(), Reason> {
+    clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from_duration(since_1970))
+        .map_err(in_context("setting the clock"))
 }
 
 fn since_start() -> nix::Result<Duration> {

@@ -128,7 +128,7 @@ fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(
     let (soft, hard) = OPEN_FILES;
     setrlimit(Resource::RLIMIT_NOFILE, soft, hard).map_err(in_context("the limit of open files"))?;
     if let Some(served) = served {
-        clock::set(&served)?;
+        clock::set_by_host(&served)?;
         waits::begin(served)?;
     }
     let kept = Kept { saved, is_anything: is_anything_writable(program) };

@@ -18,11 +18,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::libc::c_int;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_settime};
 
 use super::super::guest::{GuestConfig, LATE_PLACE, LONGEST_WAKE, SEED_BYTES, Wake};
 use super::super::pid1::in_context;
+use super::clock;
 use crate::link::{Decoder, decode, encode};
 use model::partition::{FromGuest, LONGEST_MESSAGE};
 use units::Reason;
@@ -47,7 +46,8 @@ pub fn wait(link: &OwnedFd) -> Result<GuestConfig, Reason> {
     let mut link = File::from(link.try_clone().map_err(in_context("the link"))?);
     tell(&mut link, &FromGuest::Parked)?;
     let wake = hear(&mut link)?;
-    set_clock(wake.unix_time_ns)?;
+    // About right at once; exact as soon as the host's files can be reached.
+    clock::set_to(Duration::from_nanos(wake.unix_time_ns))?;
     seed(&wake.seed.0)?;
     find_late_devices();
     tell(&mut link, &FromGuest::Awake)?;
@@ -72,11 +72,6 @@ fn hear(link: &mut File) -> Result<Wake, Reason> {
             return decode(&frame).map_err(in_context("the link"));
         }
     }
-}
-
-fn set_clock(unix_time_ns: u64) -> Result<(), Reason> {
-    let now = TimeSpec::from_duration(Duration::from_nanos(unix_time_ns));
-    clock_settime(ClockId::CLOCK_REALTIME, now).map_err(in_context("setting the clock"))
 }
 
 fn seed(bytes: &[u8]) -> Result<(), Reason> {

@@ -117,12 +117,14 @@ impl Store {
         self.folder.remove(Path::new(&name(shape, SUFFIX))).map(drop)
     }
 
+    /// A file that is not there yet for whoever looks for machines.
     fn unfinished(&self) -> io::Result<NamedTempFile> {
         let file = tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(self.folder.path())?;
         file.as_file().lock()?;
         Ok(file)
     }
 
+    /// Removes what nobody writes any more.
     fn remove_unfinished(&self) -> io::Result<()> {
         for entry in fs::read_dir(self.folder.held())?.flatten() {
             let name = PathBuf::from(entry.file_name());
