@@ -48,7 +48,7 @@ have crun || have runc || have youki || have runsc || wanted+=("crun crun")
 hybrid=/sys/fs/cgroup/unified/cgroup.controllers
 if [ -r $hybrid ] && grep -q . $hybrid; then wanted+=("runc runc"); fi
 if [ "$goal" = test ]; then
-    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux" "virt-xml-validate libvirt-clients" "xmllint libxml2-utils")
+    wanted+=("crun crun" "runc runc" "chromium chromium" "oslat rt-tests" "ip iproute2" "ssh openssh-client" "losetup mount" "addpart util-linux" "virt-xml-validate libvirt-clients" "xmllint libxml2-utils" "skopeo skopeo")
     # The MPI suite's compiler and launcher (its library brings libfabric), and programs to run over it; the plain names may be
     # another MPI's.
     wanted+=("make make" "orterun openmpi-bin" "mpicc.openmpi libopenmpi-dev" "gfortran gfortran" "hpcc hpcc")
@@ -195,6 +195,12 @@ fi
 if [ "$goal" = test ] && ! sshd_here && have apt-get && have dpkg-deb; then
     mkdir -p "$cache"
     fetch_sshd || say "no sshd: the tests of the platform ssh are left out"
+fi
+
+# A registry of images; as a package it would be a service that listens everywhere.
+if [ "$goal" = test ] && [ ! -x "$cache/registry/usr/bin/docker-registry" ] && have apt-get && have dpkg-deb; then
+    mkdir -p "$cache"
+    unpack docker-registry registry || say "no registry: the test that fetches an image from one is left out"
 fi
 
 # What imports a verification's results elsewhere, for the tests: in a folder of its own.

@@ -4,15 +4,19 @@ use crate::{exec_fixture, image_fixture};
 
 use std::fs;
 use std::io::Write;
+use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::{Files, ImageRef};
 use bulkhead::partition::image::{Around, Overrides, Ready, ready};
 use exec_fixture::normal_user::NormalUser;
-use exec_fixture::{Here, assert_code, complaint, end_of, finish, guests_start, text, wait_for};
-use image_fixture::{Layer, Who, image, index, named, shell_image, system_layer};
+use exec_fixture::{
+    Here, PATIENCE, assert_code, complaint, end_of, finish, free_port, guests_start, text, wait_for,
+};
+use image_fixture::{Layer, Who, image, image_of, index, named, shell_image, system_layer};
 use nix::unistd::geteuid;
 use serde_json::json;
 use skips::{Need, skip};
@@ -237,6 +241,97 @@ fn a_name_of_a_registry_is_fetched_once_by_skopeo() {
         lines[1].starts_with("--command-timeout 2h copy docker://docker.io/library/x:1 oci:"),
         "{called}"
     );
+}
+
+/// A registry on a port of this host for as long as it lives, with settings for skopeo that know it.
+struct Registry {
+    server: Child,
+    place: String,
+    home: PathBuf,
+}
+
+impl Registry {
+    fn start(here: &Here) -> Option<Self> {
+        let server = bulkhead::cli::cache_folder().join("registry/usr/bin/docker-registry");
+        let (place, home) = (format!("localhost:{}", free_port()), here.path("home"));
+        let settings = home.join(".config/containers");
+        fs::create_dir_all(&settings).expect("the test's own files");
+        let write = |path: PathBuf, text: String| fs::write(path, text).expect("the test's own files");
+        write(settings.join("policy.json"), r#"{"default":[{"type":"insecureAcceptAnything"}]}"#.to_owned());
+        let known = format!("[[registry]]\nlocation = \"{place}\"\ninsecure = true\n");
+        write(settings.join("registries.conf"), known);
+        let said = format!(
+            "version: 0.1\nstorage: {{filesystem: {{rootdirectory: {}}}}}\nhttp: {{addr: {place}}}\n",
+            here.path("stored").display()
+        );
+        write(here.path("registry.yml"), said);
+        let mut command = Command::new(server);
+        command.arg("serve").arg(here.path("registry.yml"));
+        let server = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+        let until = Instant::now() + PATIENCE;
+        while TcpStream::connect(&place).is_err() {
+            assert!(Instant::now() < until, "nobody listens at {place}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Some(Self { server, place, home })
+    }
+
+    fn skopeo(&self, words: &[&str]) -> Option<Output> {
+        Command::new("skopeo").args(words).env("HOME", &self.home).stdin(Stdio::null()).output().ok()
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// With skopeo itself and a registry: by a name with a tag, and by one with a digest.
+#[test]
+fn an_image_of_a_registry_runs() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let Some(registry) = Registry::start(&here) else {
+        return skip(Need::Registry, "no docker-registry in the cache folder");
+    };
+    let (layout, cache) = (here.path("layout"), here.path("bulkhead"));
+    let script = "id -u; pwd; echo $A";
+    let config =
+        json!({ "User": "12", "WorkingDir": "/w", "Env": ["A=b"], "Cmd": ["/bin/sh", "-c", script] });
+    let layer = system_layer(&["sh", "id"]).archive();
+    let sum = images::Digest::of(&layer);
+    index(&layout, &[named(image_of(&layout, &config, &[layer], &[sum]), "x")]);
+    let name = format!("{}/team/box", registry.place);
+    let [from, to] = [format!("oci:{}:x", plain(&layout)), format!("docker://{name}:1")];
+    let Some(pushed) = registry.skopeo(&["copy", &from, &to]) else {
+        return skip(Need::Registry, "skopeo is not installed");
+    };
+    assert!(pushed.status.success(), "{}", complaint(&pushed));
+    let digest = registry.skopeo(&["inspect", "--format", "{{.Digest}}", &to]).expect("it is installed");
+    let words = [format!("oci:{name}:1"), format!("oci:{name}@{}", text(&digest).trim())];
+    fs::create_dir(&cache).expect("the test's own files");
+    let kernel =
+        fs::read_dir(bulkhead::cli::cache_folder().join("kernel/boot")).into_iter().flatten().flatten();
+    let kernel = kernel.map(|entry| entry.path()).find(|path| plain(path).contains("/vmlinu"));
+    for (image, times) in words.iter().zip([2, 1]) {
+        for time in 0..times {
+            let mut command = here.command(&["--image", image]);
+            command.args(kernel.iter().flat_map(|path| ["--kernel", plain(path)]));
+            command.env("HOME", &registry.home).env("BULKHEAD_CACHE", &cache);
+            let output = finish(command.spawn().expect("it starts"));
+            assert_code(&output, 0);
+            assert_eq!(text(&output), "12\n/w\nb\n", "{}", complaint(&output));
+            assert_eq!(complaint(&output).contains("with skopeo, once"), time == 0, "{}", complaint(&output));
+        }
+    }
+    let unknown = here.command(&["--image", &format!("oci:{name}:2")]).env("HOME", &registry.home).output();
+    let unknown = unknown.expect("it runs");
+    assert_code(&unknown, 125);
+    assert!(complaint(&unknown).contains("manifest unknown"), "{}", complaint(&unknown));
 }
 
 /// What `docker save` writes is an OCI layout since Docker 25.

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-pub use fixture::{Layer, Who, image, index, named};
+pub use fixture::{Layer, Who, image, image_of, index, named};
 use serde_json::{Value, json};
 
 /// Programs of this host with the libraries that they need, each under its own path; the programs in /bin.

@@ -43,6 +43,8 @@ needs! {
     Container = "container",
     /// A Docker daemon.
     Docker = "docker",
+    /// skopeo, and a registry as the set-up unpacks it.
+    Registry = "registry",
     /// A second OCI runtime, runc.
     Runc = "runc",
     /// QEMU and a guest kernel.
