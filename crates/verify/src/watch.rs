@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  a test ─► due, a period after it was last done ─► when the budget has room
-//!   ├ a look: first
+//!   ├ a look: first, unless something else has waited longer than a period for its turn
 //!   └ measured: when the host is idle, too (or was not for a period) ─► a round ─► … ─► decided
 //!  decided ─► as before: nothing     another verdict: told, with until when it was the old one
 //! ```
@@ -160,8 +160,20 @@ pub fn is_cheap(test: &TestSpec) -> bool {
 struct Repeated {
     batch: Batch,
     due: Instant,
+    /// When it was due, or its last round ended.
+    waits_since: Instant,
     /// What its last round used.
     took: Duration,
+}
+
+impl Repeated {
+    fn new(test: TestSpec, due: Instant) -> Self {
+        Self { batch: Batch::new(test), due, waits_since: due, took: Duration::ZERO }
+    }
+
+    const fn is_look(&self) -> bool {
+        matches!(self.batch.spec.kind, TestKind::Look { .. })
+    }
 }
 
 /// Repeats tests.
@@ -189,10 +201,7 @@ impl Watch<'_> {
         mut tell: impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
     ) -> Result<(), E> {
         let began = Instant::now();
-        let mut all: Vec<Repeated> = tests
-            .into_iter()
-            .map(|test| Repeated { batch: Batch::new(test), due: began, took: Duration::ZERO })
-            .collect();
+        let mut all: Vec<Repeated> = tests.into_iter().map(|test| Repeated::new(test, began)).collect();
         loop {
             if self.tester.cancel.is_cancelled() {
                 return Ok(());
@@ -206,16 +215,16 @@ impl Watch<'_> {
             // What broke has waited, mostly.
             let is_broken = matches!(round.seen, Observed::Failed { .. });
             let is_done = next.batch.is_done(&self.tester, &self.wanted);
+            next.waits_since = Instant::now();
             if is_done {
-                let anew = Batch::new(next.batch.spec.clone());
-                let done = std::mem::replace(&mut next.batch, anew);
-                next.due = Instant::now() + self.every;
+                let anew = Repeated::new(next.batch.spec.clone(), Instant::now() + self.every);
+                let done = std::mem::replace(next, anew).batch;
                 let changed = self.standings.take(self.tester.requirements, &done.spec, &done.rounds);
                 if !changed.is_empty() {
                     tell(&done.rounds, &changed)?;
                 }
             }
-            let is_look = matches!(next.batch.spec.kind, TestKind::Look { .. });
+            let is_look = next.is_look();
             // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
             let there = if is_look || is_broken { Duration::ZERO } else { started.elapsed() };
             next.took = own_cpu_time().saturating_sub(own).max(there);
@@ -227,17 +236,23 @@ impl Watch<'_> {
         }
     }
 
-    /// The test that is to be made now: looks before what is measured, then who has waited longest.
+    /// The test that is to be made now.
     fn next<'t>(&self, all: &'t mut [Repeated], began: Instant) -> Option<&'t mut Repeated> {
         let now = Instant::now();
-        let is_look = |one: &Repeated| matches!(one.batch.spec.kind, TestKind::Look { .. });
-        let due = all.iter_mut().filter(|one| one.due <= now);
-        let first = due.min_by_key(|one| (!is_look(one), one.batch.rounds.len(), one.due))?;
+        let first = turn(all, now, self.every)?;
         let waited = now.duration_since(first.due);
         let may_now = || waited >= self.every || host::idle_share(LOOK).is_none_or(|idle| idle >= IDLE);
-        let may = self.budget.has_room(began.elapsed(), first.took) && (is_look(first) || may_now());
+        let may = self.budget.has_room(began.elapsed(), first.took) && (first.is_look() || may_now());
         may.then_some(first)
     }
+}
+
+/// Whose turn it is: of those that are due looks before what is measured, then who has waited longest. Where looks alone use all there
+/// is, each is due again before there is room for anything else: so what has waited longer than a period comes before them.
+fn turn(all: &mut [Repeated], now: Instant, every: Duration) -> Option<&mut Repeated> {
+    let due = all.iter_mut().filter(|one| one.due <= now);
+    let waits = |one: &Repeated| now.saturating_duration_since(one.waits_since);
+    due.min_by_key(|one| (!one.is_look() && waits(one) <= every, one.waits_since))
 }
 
 /// CPU time of this process and of those it has ended.

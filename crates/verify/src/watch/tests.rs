@@ -86,6 +86,29 @@ fn only_what_adds_nothing_is_cheap() {
     assert_eq!(["R", "L", "O"].map(|id| is_cheap(&test_of(id))), [true, false, false]);
 }
 
+/// Regression: on a slow host looks used all there was, and what is measured never came.
+#[test]
+fn where_looks_alone_use_all_there_is_the_others_have_their_turn() {
+    let (began, every) = (Instant::now(), Duration::from_secs(1));
+    let mut all = ["R", "L"].map(|id| Repeated::new(test_of(id), began));
+    let mut budget = CpuBudget::new(2);
+    let (mut looks, mut measured) = (0, 0);
+    for step in 1..6000 {
+        let now = began + NAP * step;
+        let Some(next) = turn(&mut all, now, every) else { continue };
+        if !budget.has_room(now - began, next.took) {
+            continue;
+        }
+        let (count, took) = if next.is_look() { (&mut looks, 25) } else { (&mut measured, 60) };
+        *count += 1;
+        budget.take(Duration::from_millis(took));
+        *next = Repeated::new(next.batch.spec.clone(), now + every);
+        next.took = Duration::from_millis(took);
+    }
+    // 12 s of CPU time in ten minutes: by turns, 141 of each.
+    assert!((130..=150).contains(&looks) && (130..=150).contains(&measured), "{looks}, {measured}");
+}
+
 proptest! {
     /// Whatever rounds take: begun only while there is room, all together use the share and one round.
     #[test]
