@@ -50,7 +50,8 @@ fn a_program_visits_a_network_and_leaves_nothing_there() {
     assert_eq!(from, ["10.77.1.253 said hello\n", "10.77.1.254 said hello\n"], "{both:?}");
     assert!(both.iter().all(|told| told.code == Some(0)));
 
-    // Killed it leaves its number to the next one.
+    // Killed it leaves its number to the next one, as soon as its machine has noticed.
+    let before = bench.processes().len();
     let mut victim = exec(&bench, "plant/control", &["/bin/sleep", "1000"]);
     let taken = bench.state().join("plant/l/control.0/254.sock");
     let until = std::time::Instant::now() + set_fixture::PATIENCE;
@@ -60,6 +61,10 @@ fn a_program_visits_a_network_and_leaves_nothing_there() {
     }
     victim.kill().expect("it runs");
     victim.wait().expect("it ends");
+    while bench.processes().len() > before {
+        assert!(std::time::Instant::now() < until, "{:?}", bench.processes());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let next = ended(exec(&bench, "plant/control", &ask));
     assert_eq!(next.out, "10.77.1.254 said hello\n", "{next:?}");
 
