@@ -14,7 +14,8 @@ use bulkhead::model::partition::{Files, ImageRef};
 use bulkhead::partition::image::{Around, Overrides, Ready, ready};
 use exec_fixture::normal_user::NormalUser;
 use exec_fixture::{
-    Here, PATIENCE, assert_code, complaint, end_of, finish, free_port, guests_start, text, wait_for,
+    Here, PATIENCE, assert_code, complaint, end_of, fetched_kernel, finish, free_port, guests_start, text,
+    wait_for,
 };
 use image_fixture::{Layer, Who, image, image_of, index, named, shell_image, system_layer};
 use nix::unistd::geteuid;
@@ -314,9 +315,7 @@ fn an_image_of_a_registry_runs() {
     let digest = registry.skopeo(&["inspect", "--format", "{{.Digest}}", &to]).expect("it is installed");
     let words = [format!("oci:{name}:1"), format!("oci:{name}@{}", text(&digest).trim())];
     fs::create_dir(&cache).expect("the test's own files");
-    let kernel =
-        fs::read_dir(bulkhead::cli::cache_folder().join("kernel/boot")).into_iter().flatten().flatten();
-    let kernel = kernel.map(|entry| entry.path()).find(|path| plain(path).contains("/vmlinu"));
+    let kernel = fetched_kernel();
     for (image, times) in words.iter().zip([2, 1]) {
         for time in 0..times {
             let mut command = here.command(&["--image", image]);

@@ -312,11 +312,9 @@ fn a_normal_user_has_layers_of_its_own() {
 
 /// Words for the guests' kernel that there is here, without one of its modules.
 fn kernel_without(here: &Here, name: &str) -> Option<[String; 4]> {
-    let first = |folder: &str| {
-        let kept = bulkhead::cli::cache_folder().join("kernel").join(folder);
-        Some(fs::read_dir(kept).ok()?.flatten().next()?.path())
-    };
-    let (kernel, release) = (first("boot")?, first("lib/modules")?);
+    let kernel = exec_fixture::fetched_kernel()?;
+    let modules = bulkhead::cli::cache_folder().join("kernel/lib/modules");
+    let release = fs::read_dir(modules).ok()?.flatten().next()?.path();
     let copied = here.path(&format!("without-{name}"));
     let run = |command: &mut Command| command.status().expect("it starts").success();
     assert!(run(Command::new("cp").arg("-r").arg(&release).arg(&copied)));

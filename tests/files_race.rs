@@ -25,8 +25,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 const STEPS: u64 = 400;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// Does one step for each line, and answers it: what was read, or the error's number.
-const DOES: &str = r"
+/// Worker one step for each line, and answers it: what was read, or the error's number.
+const SCRIPT: &str = r"
 import os, sys
 held = {}
 for line in sys.stdin:
@@ -66,12 +66,12 @@ const OF_BOTH: [&str; 10] =
 const OF_THE_HOST: [&str; 2] = ["link", "rename"];
 
 /// A process that does steps.
-struct Does {
+struct Worker {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
-impl Does {
+impl Worker {
     fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -80,7 +80,7 @@ impl Does {
     }
 
     fn natively(folder: &Path) -> Self {
-        Self::start(Command::new("python3").args(["-c", DOES]).current_dir(folder))
+        Self::start(Command::new("python3").args(["-c", SCRIPT]).current_dir(folder))
     }
 
     fn answer(&mut self, step: &str) -> String {
@@ -138,11 +138,11 @@ fn what_host_and_guest_do_by_turns_is_as_if_natively() {
         fs::create_dir(folder).expect("the test's own files");
     }
     let path = open.to_str().expect("a path of text");
-    let words = ["--rw", path, "--workdir", path, "--", "python3", "-c", DOES];
-    let mut guest = Does::start(&mut here.command(&words));
-    let mut host = Does::natively(&open);
+    let words = ["--rw", path, "--workdir", path, "--", "python3", "-c", SCRIPT];
+    let mut guest = Worker::start(&mut here.command(&words));
+    let mut host = Worker::natively(&open);
     // One for each side, so that each has open what it has there.
-    let mut natives = [Does::natively(&native), Does::natively(&native)];
+    let mut natives = [Worker::natively(&native), Worker::natively(&native)];
     let steps = from_environment("BULKHEAD_FILES_RACE").unwrap_or(STEPS);
     let seed = from_environment("BULKHEAD_FILES_RACE_SEED").unwrap_or_else(rand::random);
     println!("BULKHEAD_FILES_RACE_SEED={seed}");

@@ -1,6 +1,7 @@
 //! `--on HOST` over ssh: a plan's set is brought up on another machine (an sshd in a network namespace), looked at and ended from
 //! here; what begins and is not wanted any more is undone there; nothing that a plan or a machine says becomes a command.
 
+use crate::exec_fixture;
 use crate::set_fixture;
 use crate::ssh_fixture;
 
@@ -11,7 +12,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bulkhead::cli::cache_folder;
 use bulkhead::model::partition::set::{Phase, SetStatus};
 use bulkhead::model::plan::Plan;
 use nix::sys::signal::{Signal, kill};
@@ -156,10 +156,9 @@ fn through(bench: &Bench, bin: &Path, words: &[&str]) -> Command {
 
 /// `up` of a plan over there, with the guest's kernel that the set-up has fetched here, if it has: their cache is empty.
 fn up_words(plan: &str) -> Vec<String> {
-    let entries = fs::read_dir(cache_folder().join("kernel/boot")).into_iter().flatten().flatten();
-    let kernel =
-        entries.map(|entry| entry.path()).find(|path| path.display().to_string().contains("vmlinuz"));
-    let kernel = kernel.into_iter().flat_map(|path| ["--kernel".to_owned(), path.display().to_string()]);
+    let kernel = exec_fixture::fetched_kernel()
+        .into_iter()
+        .flat_map(|path| ["--kernel".to_owned(), path.display().to_string()]);
     ["up", plan, "--on", "far"].map(str::to_owned).into_iter().chain(kernel).collect()
 }
 

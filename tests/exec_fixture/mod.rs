@@ -139,6 +139,13 @@ impl Here {
     }
 }
 
+/// The guests' kernel that the set-up has fetched, if it has: for those whose cache folder is another one.
+pub fn fetched_kernel() -> Option<PathBuf> {
+    let folder = bulkhead::cli::cache_folder().join("kernel/boot");
+    let mut files = std::fs::read_dir(folder).ok()?.flatten();
+    files.find(|file| file.file_name().to_string_lossy().starts_with("vmlinuz-")).map(|file| file.path())
+}
+
 /// A port of this host that nobody listens at.
 pub fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()

@@ -98,7 +98,7 @@ impl Files {
 
     /// Whether whoever asks has just looked this node up because it was told that something is stale.
     pub(crate) fn was_found(&self, id: u64) -> bool {
-        let is_found = |retry: &Retry| !retry.has_looked && retry.refused == id || retry.has_found(id);
+        let is_found = |retry: &Retry| (!retry.has_looked && retry.refused == id) || retry.has_found(id);
         self.retry.as_ref().is_some_and(is_found)
     }
 

@@ -49,8 +49,8 @@ impl Stamp {
     pub fn is_older(self, age: Duration) -> bool {
         let (seconds, nanoseconds) = self.changed;
         let changed = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
-        let nanoseconds = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
-        nanoseconds(now()) - changed > nanoseconds(age)
+        let whole = |time: Duration| i128::try_from(time.as_nanos()).unwrap_or(i128::MAX);
+        whole(now()) - changed > whole(age)
     }
 }
 
