@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 use super::{MOST_REQUIREMENTS, Requirement, Requirements, check};
 use crate::partition::is_name;
 use crate::partition::set::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};
+use crate::scenario::offset_at;
 
 /// The key under which requirements stand, in a set's or system's file, too.
 pub const KEY: &str = "requirement";
@@ -61,7 +62,7 @@ impl RequirementFile {
         let set = set_name(table, known.is_some(), stem, &mut faults);
         if requirements.is_empty() && errors.is_empty() {
             let problem = format!("the file has no [{KEY}.ID], so there is nothing to verify");
-            errors.push(SetError { line: None, problem });
+            errors.push(SetError::new(text, None, problem));
         }
         // What refers to a requirement that could not be read would be told as well.
         if errors.is_empty() {
@@ -69,7 +70,7 @@ impl RequirementFile {
         }
         let mut all = SetErrors::of(faults.into(), text).0;
         all.extend(errors);
-        all.sort_by_key(|error| error.line);
+        all.sort_by_key(|error| error.offset);
         if all.is_empty() { Ok(Self { set, requirements }) } else { Err(SetErrors(all)) }
     }
 }
@@ -80,20 +81,20 @@ fn take(tree: &mut DeTable<'_>, text: &str, errors: &mut Vec<SetError>) -> Requi
     let Some(entry) = tree.remove(KEY) else { return all };
     let DeValue::Table(entries) = entry.into_inner() else {
         let problem = format!("{KEY}: wanted tables [{KEY}.ID]");
-        errors.push(SetError { line: crate::scenario::line_at(text, [KEY].into_iter()), problem });
+        errors.push(SetError::new(text, offset_at(text, [KEY].into_iter()), problem));
         return all;
     };
     for (id, value) in entries {
         if all.len() + errors.len() >= MOST_REQUIREMENTS {
             let problem = format!("more than {MOST_REQUIREMENTS} requirements");
-            errors.push(SetError { line: None, problem });
+            errors.push(SetError::new(text, None, problem));
             break;
         }
         let id = id.into_inner().into_owned();
         let span = value.span();
         let DeValue::Table(table) = value.into_inner() else {
-            let line = crate::scenario::line_at(text, [KEY, id.as_str()].into_iter());
-            errors.push(SetError { line, problem: format!("{KEY}.{id}: wanted a table") });
+            let offset = offset_at(text, [KEY, id.as_str()].into_iter());
+            errors.push(SetError::new(text, offset, format!("{KEY}.{id}: wanted a table")));
             continue;
         };
         match Requirement::deserialize(toml::Deserializer::from(Spanned::new(span, table))) {

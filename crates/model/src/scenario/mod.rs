@@ -37,7 +37,9 @@ pub use memory::*;
 pub use nodes::*;
 pub use program::*;
 pub use queues::{QueuesSpec, WeightsSpec};
-pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of};
+pub use sweep::{
+    Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of, line_of_offset, offset_at,
+};
 pub use table::{CellSpec, Table, TableCell, table};
 
 use serde::{Deserialize, Serialize};

@@ -310,6 +310,16 @@ pub fn line_of(text: &str, path: &str) -> Option<usize> {
 
 /// The same for a path in parts, whose keys may hold dots.
 pub fn line_at<'a>(text: &str, path: impl Iterator<Item = &'a str>) -> Option<usize> {
+    offset_at(text, path).map(|offset| line_of_offset(text, offset))
+}
+
+/// The line that holds this byte, counted from 1.
+pub fn line_of_offset(text: &str, offset: usize) -> usize {
+    text.get(..offset).unwrap_or(text).matches('\n').count() + 1
+}
+
+/// The byte at which the value at `path` begins, or the nearest part of the path that is there.
+pub fn offset_at<'a>(text: &str, path: impl Iterator<Item = &'a str>) -> Option<usize> {
     let root = toml::de::DeTable::parse(text).ok()?;
     let mut span = None;
     let mut table = Some(root.get_ref());
@@ -328,7 +338,7 @@ pub fn line_at<'a>(text: &str, path: impl Iterator<Item = &'a str>) -> Option<us
             _ => (None, None),
         };
     }
-    span.map(|span| text[..span.start.min(text.len())].matches('\n').count() + 1)
+    span.map(|span| span.start)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::{FoundBy, MOST_PARTITIONS, PartitionSet};
 use crate::partition::is_name;
-use crate::scenario::line_at;
+use crate::scenario::{line_of_offset, offset_at};
 use units::names::nearest;
 
 /// Largest file of a set that is read.
@@ -43,8 +43,8 @@ impl SetErrors {
 
     fn sorted(mut errors: Vec<SetError>) -> Self {
         let mut told = HashSet::new();
-        errors.retain(|error| told.insert(error.clone()));
-        errors.sort_by_key(|error| error.line);
+        errors.retain(|error| told.insert((error.line, error.problem.clone())));
+        errors.sort_by_key(|error| error.offset);
         errors.truncate(MOST_TOLD);
         Self(errors)
     }
@@ -62,8 +62,17 @@ impl SetErrors {
 pub struct SetError {
     /// The line, counted from 1, where one can be named.
     pub line: Option<usize>,
+    /// The byte of the file that it is about, where one can be named: what mistakes are sorted by.
+    pub offset: Option<usize>,
     /// What is wrong, and what was wanted.
     pub problem: String,
+}
+
+impl SetError {
+    /// This problem at a byte of `text`, or of all of it.
+    pub fn new(text: &str, offset: Option<usize>, problem: String) -> Self {
+        Self { line: offset.map(|offset| line_of_offset(text, offset)), offset, problem }
+    }
 }
 
 /// A key at fault. Names of partitions may hold dots, so its path is kept in parts.
@@ -93,11 +102,16 @@ impl Fault {
         Self { item: Some(item), ..self }
     }
 
-    /// With the line of `text` at which it is.
-    fn in_text(self, text: &str) -> SetError {
+    /// Whether both are about one key of a partition, or one thing in its list.
+    fn is_about_the_same_as(&self, other: &Self) -> bool {
+        self.path.len() > 2 && self.path == other.path && self.item == other.item
+    }
+
+    /// With its place in `text`.
+    fn in_text(&self, text: &str) -> SetError {
         let item = self.item.map(|item| item.to_string());
-        let line = line_at(text, self.path.iter().chain(&item).map(String::as_str));
-        SetError { line, problem: format!("{}: {}", self.path.join("."), self.problem) }
+        let offset = offset_at(text, self.path.iter().chain(&item).map(String::as_str));
+        SetError::new(text, offset, format!("{}: {}", self.path.join("."), self.problem))
     }
 }
 
@@ -140,6 +154,8 @@ pub struct ReadSet {
     pub set: Option<PartitionSet>,
     errors: Vec<SetError>,
     cuts: Vec<Cut>,
+    /// What is told of already: who finds more there, another way, has found nothing new.
+    told: Vec<Fault>,
 }
 
 /// What was cut off because it could not be read.
@@ -177,7 +193,7 @@ impl ReadSet {
     pub fn whole_tree(text: &str, most: usize) -> Result<Spanned<DeTable<'_>>, SetError> {
         if text.len() > most {
             let problem = format!("{} bytes are too many for a set; allowed are {most}", text.len());
-            return Err(SetError { line: None, problem });
+            return Err(SetError::new(text, None, problem));
         }
         DeTable::parse(text).map_err(|error| Self::told(text, &error))
     }
@@ -204,7 +220,7 @@ impl ReadSet {
 
     /// Nothing but what is wrong.
     pub fn wrong(error: SetError) -> Self {
-        Self { set: None, errors: vec![error], cuts: Vec::new() }
+        Self { set: None, errors: vec![error], cuts: Vec::new(), told: Vec::new() }
     }
 
     /// One more thing that is wrong.
@@ -224,10 +240,11 @@ impl ReadSet {
 
     /// More that is wrong with the set in this text, but for what may come from what was cut off.
     pub fn add(&mut self, faults: Vec<Fault>, by: FoundBy, text: &str) {
-        let faults = faults.into_iter().map(|fault| self.as_written(fault));
-        let told = faults.filter(|fault| !self.cuts.iter().any(|cut| cut.explains(fault, by)));
-        let errors: Vec<SetError> = told.map(|fault| fault.in_text(text)).collect();
-        self.errors.extend(errors);
+        let mut faults: Vec<Fault> = faults.into_iter().map(|fault| self.as_written(fault)).collect();
+        let is_told = |fault: &Fault| self.told.iter().any(|one| one.is_about_the_same_as(fault));
+        faults.retain(|fault| !is_told(fault) && !self.cuts.iter().any(|cut| cut.explains(fault, by)));
+        self.errors.extend(faults.iter().map(|fault| fault.in_text(text)));
+        self.told.append(&mut faults);
     }
 
     /// A thing in a list of which others were cut off has the place that it had.
@@ -281,7 +298,7 @@ fn decode(mut tree: Spanned<DeTable<'_>>, text: &str) -> ReadSet {
     let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
     loop {
         let error = match PartitionSet::deserialize(toml::Deserializer::from(tree.clone())) {
-            Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts },
+            Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts, told: Vec::new() },
             Err(error) => error,
         };
         let span = narrowed(&tree, &error);
@@ -290,7 +307,7 @@ fn decode(mut tree: Spanned<DeTable<'_>>, text: &str) -> ReadSet {
             errors.push(syntax(text, &error, span));
         }
         let Some((mut at, value)) = found.filter(|_| errors.len() < MOST_TOLD) else {
-            return ReadSet { set: None, errors, cuts };
+            return ReadSet { set: None, errors, cuts, told: Vec::new() };
         };
         let is_unknown = error.message().starts_with("unknown field");
         let meant = if is_unknown { meant(&error) } else { None };
@@ -413,10 +430,8 @@ fn meant(error: &toml::de::Error) -> Option<String> {
 
 /// The parser's message in one line, with the nearest of the names it expected.
 fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
-    let line = span.map(|span| {
-        let before = text.get(..span.start.min(text.len())).unwrap_or(text);
-        before.matches('\n').count() + 1
-    });
+    let offset = span.map(|span| span.start);
+    let line = offset.map(|offset| line_of_offset(text, offset));
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let got = quoted.next().unwrap_or_default().to_owned();
     let expected: Vec<&str> = quoted.collect();
@@ -429,7 +444,7 @@ fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> Se
         }
         None => told_of_numbers(&said, line.and_then(|line| text.lines().nth(line - 1))),
     };
-    SetError { line, problem }
+    SetError::new(text, offset, problem)
 }
 
 /// With the key of its line, and the numbers that a type can hold instead of its name.

@@ -181,8 +181,8 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
         "line 8: partition.z.cpus: 0",
         "line 12: partition.y.memory_mib: a guest boots with at least 128 MiB",
         "line 13: partition.y.networks: there is no network \"b\"",
-        "line 16: partition.x.after: there is no partition \"nobody\"",
         "line 16: partition.x.after: they wait for each other: x after y after x",
+        "line 16: partition.x.after: there is no partition \"nobody\"",
         "line 17: partition.x.restart_limit: 0",
         "line 18: partition.x.workdir: wanted a path",
         "line 21: unknown field `numbr`",
@@ -226,6 +226,21 @@ fn what_cannot_be_read_hides_nothing_else() {
     for (line, wanted) in lines.iter().zip(wanted) {
         assert!(line.starts_with(wanted), "{wanted}: {errors}");
     }
+}
+
+/// Regression: two on one line were told as they were found, and of a key that the file's reader had refused this host said more.
+#[test]
+fn mistakes_of_one_line_have_its_order_and_no_key_is_refused_twice() {
+    let text = "[partition.a]\nimage = \"./x\"\nready = { within_s = 0, tcp = 0 }\ndisk = [{ file = \"x\", cache = 1 }]\n";
+    let mut read = ReadSet::of(text, "s");
+    let again = Fault::new(&["partition", "a", "image"], "there is no such folder");
+    let other = Fault::new(&["partition", "a", "kernel"], "it cannot be read");
+    read.add(vec![again, other], FoundBy::Host, text);
+    let errors = read.into_errors().0;
+    let offsets: Vec<_> = errors.iter().map(|error| error.offset).collect();
+    assert!(offsets.is_sorted(), "{errors:?}");
+    assert_eq!(errors.iter().filter(|error| error.line == Some(2)).count(), 1, "{errors:?}");
+    assert!(errors.iter().any(|error| error.problem.contains("cannot be read")), "{errors:?}");
 }
 
 #[test]
