@@ -6,7 +6,7 @@ use crate::set_fixture;
 use crate::ssh_fixture;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -48,8 +48,13 @@ impl Far {
         );
         fs::write(bench.path("ssh-config"), config).expect("the test's own files");
         // OpenSSH finds a user's configuration by the user, whatever HOME says.
-        let script =
-            format!("#!/bin/sh\nexec /usr/bin/ssh -F {} \"$@\"\n", bench.path("ssh-config").display());
+        let called = bench.path("called");
+        let config = bench.path("ssh-config");
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >> {}\nexec /usr/bin/ssh -F {} \"$@\"\n",
+            called.display(),
+            config.display()
+        );
         put_script(&Path::new(&bin).join("ssh"), &script);
         Self { bench, server }
     }
@@ -76,6 +81,12 @@ impl Far {
         let said = self.call(&["plan", file.to_str().expect("plain"), "--out", &out]);
         assert_eq!(said.code, Some(0), "{said:?}");
         format!("{out}/plan.json")
+    }
+
+    /// How often this program was copied there.
+    fn copies(&self) -> usize {
+        let called = fs::read_to_string(self.bench.path("called")).unwrap_or_default();
+        called.lines().filter(|line| line.ends_with(" settle")).count()
     }
 
     /// What that machine's own program says of the only set there.
@@ -218,12 +229,77 @@ fn a_plan_is_brought_up_on_a_machine_behind_ssh_and_ended_from_here() {
     let again = set_fixture::said(&far.up(&plan).output().expect("the program runs"));
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(again.err.contains("far: nothing is missing"), "{again:?}");
+    // It was copied once; what is in its place with another content is replaced, and not run.
+    assert_eq!(far.copies(), 1);
+    let foreign = far.bench.path("foreign-program-ran");
+    put_script(&far.bench.path("foreign"), &format!("#!/bin/sh\ntouch {}\n", foreign.display()));
+    fs::rename(far.bench.path("foreign"), program).expect("the test's own files");
     let down = far.call(&["down", &plan, "--on", "far"]);
     assert_eq!(down.code, Some(0), "{down:?}");
     assert!(down.err.contains("far: plant is down"), "{down:?}");
+    assert!(far.copies() == 2 && !foreign.exists());
     far.wait_until_nothing_is_there();
     let none = far.call(&["down", &plan, "--on", "far"]);
     assert_eq!(none.code, Some(2), "{none:?}");
+}
+
+#[test]
+fn what_runs_on_a_machine_behind_ssh_is_read_stopped_and_started_from_here() {
+    if !guests_are_there() || missing() {
+        return;
+    }
+    let far = Far::new(Bench::real(), 14);
+    // What it writes is nothing that a terminal understands, and goes on until it is stopped.
+    let talks = "printf 'one\\\\377\\\\n'; echo two >&2; while sleep 1; do echo more; done";
+    let plan = far.plan(&format!("[partition.plc]\nprogram = [\"/bin/sh\", \"-c\", \"{talks}\"]\n"));
+    let up = said(&far.up(&plan).output().expect("the program runs"));
+    assert_eq!(up.code, Some(0), "{up:?}");
+    let plc = format!("{plan}/plc");
+    let phase = || far.seen_there().expect("it is up there").partitions[0].phase;
+
+    // Followed until it is stopped, both streams as they are.
+    let mut follow = far.command(&["logs", "-f", &plc, "--on", "far"]);
+    let mut follow = follow.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
+    let mut seen = [0; 9];
+    follow.stdout.as_mut().expect("a pipe").read_exact(&mut seen).expect("it comes while the program runs");
+    assert_eq!(&seen, b"one\xff\nmore");
+    let stop = far.call(&["stop", &plc, "--on", "far"]);
+    assert_eq!((stop.code, phase()), (Some(0), Phase::Stopped), "{stop:?}");
+    assert!(stop.err.contains("far: plant/plc: stopped"), "{stop:?}");
+    let followed = ended(follow);
+    assert_eq!((followed.code, followed.err.as_str()), (Some(0), "two\n"), "{followed:?}");
+    let last = far.call(&["logs", "--tail", "1", &plc, "--on", "far"]);
+    assert_eq!((last.code, last.out.as_str(), last.err.as_str()), (Some(0), "more\n", "two\n"), "{last:?}");
+
+    for (verb, wanted) in
+        [("start", "plc: runs after"), ("start", "plc: left, it is"), ("restart", "runs after")]
+    {
+        let told = far.call(&[verb, &plc, "--on", "far"]);
+        assert_eq!((told.code, phase()), (Some(0), Phase::Running), "{verb}: {told:?}");
+        assert!(told.err.contains(wanted), "{verb}: {told:?}");
+    }
+    // Who is gone leaves nobody behind there who reads on.
+    let mut gone = far.command(&["logs", "--follow", &plc, "--on", "far"]);
+    let mut gone = gone.stdout(Stdio::piped()).spawn().expect("the program runs");
+    gone.stdout.as_mut().expect("a pipe").read_exact(&mut seen).expect("it comes");
+    gone.kill().expect("it runs");
+    gone.wait().expect("it was killed");
+    let refused = [
+        (vec!["stop", "nobody", "--on", "far"], "name its plan.json"),
+        (vec!["stop", "plant/plc"], "no set \"plant\" is up"),
+        (vec!["logs", &plc], "--on far works there"),
+        (vec!["restart", &plc, "--on", "near"], "no host \"near\""),
+    ];
+    let nobody = format!("{plan}/plb");
+    let there = (vec!["restart", nobody.as_str(), "--on", "far"], "did you mean \"plc\"");
+    for (words, wanted) in refused.into_iter().chain([there]) {
+        let told = far.call(&words);
+        assert_eq!(told.code, Some(2), "{words:?}: {told:?}");
+        assert!(told.err.contains(wanted), "{words:?}: {told:?}");
+    }
+    let down = far.call(&["down", &plan, "--on", "far"]);
+    assert_eq!(down.code, Some(0), "{down:?}");
+    far.wait_until_nothing_is_there();
 }
 
 /// One that runs and is never ready.

@@ -7,9 +7,12 @@ use anyhow::anyhow;
 
 use super::args::LogsArgs;
 use super::ending::{Ending, OrStop, Verdict};
+use super::plan;
+use super::remote::{self, Errand, Logs};
 use partition::set::logs::Reader;
 use partition::set::root::state_root;
 use partition::set::{find, status};
+use platforms::Cancel;
 use report::text::printable;
 
 /// How often it is looked whether more was written.
@@ -17,8 +20,22 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Most characters of a line on a terminal.
 const LONGEST_LINE: usize = 4000;
 
-/// Prints its output to ours, and its errors to ours.
+/// Prints its output to ours, and its errors to ours, wherever it is.
 pub fn run(args: &LogsArgs) -> Verdict {
+    let meant = plan::chosen_with_partition(&args.partition, args.on.as_deref()).or_bad_input()?;
+    let (partition, planned) = meant;
+    let logs = Logs { partition, follow: args.follow, tail: args.tail };
+    if let Some((plan, chosen)) = &planned
+        && let Some(destination) = &chosen.destination
+    {
+        return remote::run(chosen, destination, &Errand::Logs(logs), plan);
+    }
+    // Ctrl-C ends this process.
+    print(&logs, &Cancel::new())
+}
+
+/// Prints those of a partition of this machine.
+pub fn print(args: &Logs, cancel: &Cancel) -> Verdict {
     let meant = find::partition(&state_root(), &args.partition, None);
     let folder = meant.map_err(|problem| anyhow!(problem)).or_bad_input()?.partition.folder;
     let mut logs = [Reader::new(folder.join("stdout.log")), Reader::new(folder.join("stderr.log"))];
@@ -37,22 +54,30 @@ pub fn run(args: &LogsArgs) -> Verdict {
         if !goes_on {
             return Ok(Ending::Done);
         }
+        if cancel.is_cancelled() {
+            return Ok(Ending::Interrupted);
+        }
         if !wrote {
             std::thread::sleep(LOOK_EVERY);
         }
     }
 }
 
-/// Whole lines, unless no more come; whether there was something. A terminal gets nothing that could move its cursor.
+/// Whole lines, unless no more come; whether there was something.
 fn write<W: Write + IsTerminal>(log: &mut Reader, to: &mut W, goes_on: bool) -> io::Result<bool> {
     let bytes = log.read(!goes_on);
+    pass_on(&bytes, to)?;
+    Ok(!bytes.is_empty())
+}
+
+/// Passes on what was written. A terminal gets nothing that could move its cursor.
+pub fn pass_on<W: Write + IsTerminal>(bytes: &[u8], to: &mut W) -> io::Result<()> {
     if to.is_terminal() {
-        for line in String::from_utf8_lossy(&bytes).lines() {
+        for line in String::from_utf8_lossy(bytes).lines() {
             writeln!(to, "{}", printable(line, LONGEST_LINE))?;
         }
     } else {
-        to.write_all(&bytes)?;
+        to.write_all(bytes)?;
     }
-    to.flush()?;
-    Ok(!bytes.is_empty())
+    to.flush()
 }

@@ -150,6 +150,7 @@ Examples:
   bulkhead stop db             its logs stay; those that are started after it go on
   bulkhead start db            as bulkhead up has read it from the file, once what it is started after is up
   bulkhead restart plant/db    where several sets have a db
+  bulkhead restart plant-plan/plan.json/db --on b    on host b of that plan
 
 bulkhead up FILE starts what was stopped, too, and takes over what was changed in the file.
 
@@ -161,22 +162,29 @@ Exit codes:
 #[derive(Debug, Args)]
 #[command(after_help = ONE_AFTER)]
 pub struct OneArgs {
-    /// The partition
-    #[arg(value_name = "[SET/]PARTITION")]
+    /// The partition, where need be after its set, or the plan.json it is of
+    #[arg(value_name = "[SET|PLAN/]PARTITION")]
     pub partition: String,
+    /// With a plan.json: on which of its hosts
+    #[arg(long, value_name = "HOST")]
+    pub on: Option<String>,
 }
 
 /// Arguments of `logs`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  bulkhead logs db\n  bulkhead logs -f plant/db     goes on until db has ended\n  \
-                  bulkhead logs --tail 10 db 2> /dev/null\n\nIts output goes to stdout, its errors to stderr; of a disk image, what came \
+                  bulkhead logs --tail 10 db 2> /dev/null\n  bulkhead logs -f plant-plan/plan.json/db --on b    on host b of that plan\n\n\
+                  Its output goes to stdout, its errors to stderr; of a disk image, what came \
                   over its console.\nThe last megabyte or two of each is kept. On a terminal nothing is shown that could move the cursor."
 )]
 pub struct LogsArgs {
-    /// The partition
-    #[arg(value_name = "[SET/]PARTITION")]
+    /// The partition, where need be after its set, or the plan.json it is of
+    #[arg(value_name = "[SET|PLAN/]PARTITION")]
     pub partition: String,
+    /// With a plan.json: on which of its hosts
+    #[arg(long, value_name = "HOST")]
+    pub on: Option<String>,
     /// Go on with what it writes until it has ended
     #[arg(long, short)]
     pub follow: bool,

@@ -28,7 +28,7 @@ use model::partition::set::{MAX_SET_BYTES, SetErrors};
 use model::plan::{PLAN_SCHEMA_VERSION, Plan};
 use model::system::{KnownHost, System};
 use plan::{Answer, Question};
-pub use planned::{Chosen, chosen, chosen_of};
+pub use planned::{Chosen, chosen, chosen_of, chosen_with_partition};
 use platforms::Cancel;
 
 /// Largest plan that is read: those of 4096 partitions are a fraction of it.

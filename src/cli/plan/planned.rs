@@ -1,4 +1,4 @@
-//! From a plan to one of its hosts, for `up`, `down` and `ps`: which one, whether it is this machine, and its set beside the plan.
+//! From a plan to one of its hosts, for all that is done with sets: which one, whether it is this machine, and its set beside the plan.
 
 use std::path::{Path, PathBuf};
 
@@ -55,6 +55,22 @@ pub fn chosen_of(named: Option<&str>, on: Option<&str>) -> anyhow::Result<Option
         None if on.is_some() => bail!("--on names a host of a plan: name its plan.json, too"),
         None => Ok(None),
     }
+}
+
+/// The same for the name of a partition, before which its set or a plan's file may stand: its host, and the name with its set's.
+pub fn chosen_with_partition(
+    name: &str,
+    on: Option<&str>,
+) -> anyhow::Result<(String, Option<(PathBuf, Chosen)>)> {
+    let (before, partition) =
+        name.rsplit_once('/').map_or((None, name), |(before, name)| (Some(before), name));
+    let Some((file, chosen)) = chosen_of(before, on)? else { return Ok((name.to_owned(), None)) };
+    if let Some(placed) = chosen.plan.partitions.iter().find(|placed| placed.name == partition)
+        && placed.host != chosen.host
+    {
+        bail!("{partition} is not on host {}: --on {} works where it is", chosen.host, placed.host);
+    }
+    Ok((format!("{}/{partition}", chosen.plan.system), Some((file, chosen))))
 }
 
 /// A plan whose names can be those of folders.

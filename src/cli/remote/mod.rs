@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!  here                                      there
-//!  run_there settle ───────────────────────► settle: this program into the cache folder, named by what is in it
-//!  run_settled errand ─ plan, set, verb ───► serve: plan and set into the cache folder ─► `up`, `down`, `ps` as if typed there
+//!  known: was it put there before? if not: ► settle: this program into the cache folder, named by what is in it
+//!  run_settled errand ─ plan, set, verb ───► serve: plan and set into the cache folder ─► `up`, `down`, `ps`, … as if typed there
 //!   └ lines, then its output ◄───────────────┘   this end is gone, or Ctrl-C here: what `up` has begun is undone
 //! ```
 
+mod known;
 mod serve;
 mod settle;
 
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -18,11 +21,12 @@ use serde::{Deserialize, Serialize};
 use super::args::UpArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::plan::{Asking, Chosen};
-use super::{file, interrupt, output, plan, up};
+use super::{file, interrupt, logs, output, plan, up};
 use images::Digest;
 use model::experiment::SshSpec;
-use platforms::ssh::errand::{ErrandError, run_settled};
-use platforms::ssh::run_there;
+use partition::set::one::Request;
+use platforms::Cancel;
+use platforms::ssh::errand::{ErrandError, Lines, Taker, run_settled};
 use report::text::printable;
 
 pub use serve::serve;
@@ -30,6 +34,8 @@ pub use settle::settle;
 
 /// Longest path that a machine may answer with, and its line's end.
 const MOST_PATH: u64 = 1025;
+/// Most bytes of what another machine prints that are kept.
+const MOST_OUTPUT: usize = 64 << 20;
 /// Most characters of a line of another machine's that are shown.
 const LONGEST_LINE: usize = 100_000;
 
@@ -70,6 +76,27 @@ pub enum Errand {
         /// `--console`.
         console: Option<String>,
     },
+    /// `start`, `stop` or `restart`.
+    One {
+        /// `SET/PARTITION`.
+        partition: String,
+        /// Which of them.
+        request: Request,
+    },
+    /// `logs`.
+    Logs(Logs),
+}
+
+/// What of a partition's logs is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(PartialEq))]
+pub struct Logs {
+    /// `SET/PARTITION`, or the partition alone.
+    pub partition: String,
+    /// `--follow`.
+    pub follow: bool,
+    /// `--tail`.
+    pub tail: Option<usize>,
 }
 
 /// Brings the set of a plan's host up over there.
@@ -111,35 +138,41 @@ pub fn run(chosen: &Chosen, destination: &str, errand: &Errand, plan: &Path) -> 
         Errand::Down { .. } => {
             "interrupted; it goes on there until it is down (again: without being told here)"
         }
-        Errand::Ps { .. } => "interrupted",
+        Errand::One { .. } => {
+            "interrupted; what was begun there goes on by itself (again: without being told here)"
+        }
+        Errand::Ps { .. } | Errand::Logs(_) => "interrupted",
     };
     let cancel = interrupt::token_saying(words).or_lacking()?;
     let ssh = SshSpec { destinations: vec![destination.to_owned()], ..Asking::usual_ssh() };
-    let settled = run_there(&ssh, &exe, &["settle"], MOST_PATH, &cancel);
+    let settled = known::program_there(&ssh, destination, &exe, &cancel);
     if cancel.is_cancelled() {
         return Ok(Ending::Interrupted);
     }
     let program = settled.map_err(anyhow::Error::msg).or_lacking()?;
     let asked = serde_json::to_vec(errand).or_bad_input()?;
-    let mut hear = |line: &str| output::say(&format!("{}: {}", chosen.host, printable(line, LONGEST_LINE)));
-    let done = match run_settled(&ssh, program.trim_end_matches('\n'), &asked, &mut hear, &cancel) {
-        Ok(done) => done,
+    let call = Call { ssh: &ssh, program: &program, asked: &asked, cancel: &cancel };
+    let told = match errand {
+        Errand::Logs(_) => passed_on(&call).or_lacking()?,
+        _ => kept_and_told(&call, &chosen.host).or_lacking()?,
+    };
+    let code = match told {
+        Ok(code) => code,
         Err(error @ ErrandError::NotBegun(_)) => return Err(error).or_lacking(),
         Err(ErrandError::Lost(why)) => {
             return Err(anyhow!("{why}; {}", what_is_left(chosen, errand, plan))).or_broke();
         }
     };
-    show(&done.output).or_lacking()?;
-    match Ending::of_code(done.code) {
+    match Ending::of_code(code) {
         Some(ending) => Ok(ending),
         // 126 and 127 are the shell's.
-        None if matches!(done.code, 126 | 127) => Err(anyhow!(
+        None if matches!(code, 126 | 127) => Err(anyhow!(
             "{destination}: the program cannot be run from {} there (mounted noexec?): BULKHEAD_CACHE names another folder",
-            printable(program.trim_end(), LONGEST_LINE)
+            printable(call.program, LONGEST_LINE)
         ))
         .or_lacking(),
         None => {
-            Err(anyhow!("{destination}: the program ended there with code {}", done.code)).or_broke()
+            Err(anyhow!("{destination}: the program ended there with code {code}")).or_broke()
         }
     }
 }
@@ -155,8 +188,76 @@ fn what_is_left(chosen: &Chosen, errand: &Errand, plan: &Path) -> String {
             )
         }
         Errand::Down { .. } => format!("it is ended there all the same: {look}"),
-        Errand::Ps { .. } => "try again".to_owned(),
+        Errand::One { .. } => format!("what was begun there goes on by itself: {look}"),
+        Errand::Ps { .. } | Errand::Logs(_) => "try again".to_owned(),
     }
+}
+
+/// An errand for a program over there.
+struct Call<'a> {
+    ssh: &'a SshSpec,
+    program: &'a str,
+    asked: &'a [u8],
+    cancel: &'a Cancel,
+}
+
+impl Call<'_> {
+    fn run(&self, takers: [Taker<'_>; 2]) -> Result<i32, ErrandError> {
+        run_settled(self.ssh, self.program, self.asked, takers, self.cancel)
+    }
+}
+
+/// Tells what it says as it comes, and prints what it printed when it has ended.
+fn kept_and_told(call: &Call<'_>, host: &str) -> io::Result<Result<i32, ErrandError>> {
+    let (mut kept, mut lines) = (Vec::new(), Lines::default());
+    let tell = |line: &str| output::say(&format!("{host}: {}", printable(line, LONGEST_LINE)));
+    let mut keep = |piece: &[u8]| {
+        let room = MOST_OUTPUT.saturating_sub(kept.len());
+        kept.extend_from_slice(piece.get(..room).unwrap_or(piece));
+        Ok(())
+    };
+    let mut hear = |piece: &[u8]| {
+        lines.add(piece, tell);
+        Ok(())
+    };
+    let told = call.run([&mut keep, &mut hear]);
+    lines.end(tell);
+    if told.is_ok() {
+        show(&String::from_utf8_lossy(&kept))?;
+    }
+    Ok(told)
+}
+
+/// Passes both streams on as they come, as `logs` does here.
+fn passed_on(call: &Call<'_>) -> io::Result<Result<i32, ErrandError>> {
+    let failed = OnceLock::new();
+    // Whoever cannot take it ends the errand, and is told why.
+    let refused = |error: io::Error| {
+        let kind = error.kind();
+        let _ = failed.set(error);
+        io::Error::from(kind)
+    };
+    let (mut out, mut err) = (Lines::default(), Lines::default());
+    let mut output = |piece: &[u8]| pass_on(&mut out, piece, &mut io::stdout().lock()).map_err(refused);
+    let mut errors = |piece: &[u8]| pass_on(&mut err, piece, &mut io::stderr().lock()).map_err(refused);
+    let told = call.run([&mut output, &mut errors]);
+    out.end(|line| drop(logs::pass_on(format!("{line}\n").as_bytes(), &mut io::stdout().lock())));
+    err.end(|line| drop(logs::pass_on(format!("{line}\n").as_bytes(), &mut io::stderr().lock())));
+    failed.into_inner().map_or(Ok(told), Err)
+}
+
+/// Bytes as they are, but whole lines to a terminal.
+fn pass_on<W: Write + IsTerminal>(lines: &mut Lines, piece: &[u8], to: &mut W) -> io::Result<()> {
+    if !to.is_terminal() {
+        return logs::pass_on(piece, to);
+    }
+    let mut passed = Ok(());
+    lines.add(piece, |line| {
+        if passed.is_ok() {
+            passed = logs::pass_on(format!("{line}\n").as_bytes(), to);
+        }
+    });
+    passed
 }
 
 /// What was printed there, line by line: the machine is not trusted with the terminal.

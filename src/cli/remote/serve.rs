@@ -14,17 +14,17 @@ use anyhow::{Context, bail};
 
 use super::Errand;
 use crate::cli::args::UpArgs;
-use crate::cli::ending::{self, OrStop, Verdict};
+use crate::cli::ending::{self, OrStop, Stop, Verdict};
 use crate::cli::plan::{self, Chosen};
 use crate::cli::tool_args::ToolArgs;
-use crate::cli::{cache, down, file, interrupt, outlive_limits, ps, up};
+use crate::cli::{cache, down, file, interrupt, logs, one, outlive_limits, ps, up};
 use model::partition::is_name;
 use model::partition::set::MAX_SET_BYTES;
 use partition::set::root::state_root;
 use partition::set::status;
-use platforms::limits;
 use platforms::own_folder::OwnFolder;
 use platforms::ssh::errand::{cancel_when_unwanted, read_asked};
+use platforms::{Cancel, limits};
 
 /// Where plans of others are kept while they are up, in the cache folder.
 const FOLDER: &str = "plans";
@@ -55,7 +55,20 @@ fn served() -> Verdict {
             verdict
         }
         Errand::Ps { set, json, console } => ps::print(Some(&set), console.as_deref(), json),
+        Errand::One { partition, request } => {
+            let words = "this is not waited for any more; what was begun goes on by itself";
+            one::change(&partition, request, &while_wanted(words)?)
+        }
+        Errand::Logs(logs) => logs::print(&logs, &while_wanted("nobody reads this any more")?),
     }
+}
+
+/// What is cancelled when the other end does not want this any more.
+fn while_wanted(words: &'static str) -> Result<Cancel, Stop> {
+    let cancel = interrupt::token_saying(words).or_lacking()?;
+    let beats = io::stdin().as_fd().try_clone_to_owned().or_lacking()?;
+    cancel_when_unwanted(beats, &cancel).or_lacking()?;
+    Ok(cancel)
 }
 
 fn bring_up(host: &str, origin: &str, texts: [&str; 2], tools: ToolArgs, json: bool) -> Verdict {
@@ -65,10 +78,7 @@ fn bring_up(host: &str, origin: &str, texts: [&str; 2], tools: ToolArgs, json: b
     let file = keep(host, origin, texts).or_bad_input()?;
     let chosen = Chosen::of(&file, host).or_bad_input()?;
     let set = chosen.set_beside(&file).or_bad_input()?;
-    let words = "this is not wanted any more; ending what was started";
-    let cancel = interrupt::token_saying(words).or_lacking()?;
-    let beats = io::stdin().as_fd().try_clone_to_owned().or_lacking()?;
-    cancel_when_unwanted(beats, &cancel).or_lacking()?;
+    let cancel = while_wanted("this is not wanted any more; ending what was started")?;
     let args = UpArgs { file, on: Some(host.to_owned()), tools, json, split: None, emit: None, out: None };
     let verdict = up::bring_up(&args, &set, Some(&chosen), &inherited, &cancel);
     forget(&chosen.plan.system);

@@ -11,6 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
+use serde::{Deserialize, Serialize};
+
 use super::find::{self, Meant};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, Begun, Readiness, ended_well};
@@ -25,7 +27,7 @@ use units::Reason;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What is wanted of a partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
     /// It is to run.
     Start,

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!  here   ssh DEST exec PROGRAM errand ◄── its length, what is to be done, then a byte every two seconds
-//!           lines as they come ◄── stderr      stdout, bounded ─► when it has ended, with its exit code
+//!           its stdout and stderr are handed out as they come; when it has ended, its exit code
 //!  there  what is to be done is read whole ─► done, while somebody listens for bytes
 //!           the end of them, or half a minute of silence ─► it is not wanted any more: what was begun is undone
 //! ```
 //! Silence counts because a machine behind a cut cable would learn of it after hours, if at all.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{ChildStdin, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,20 +33,15 @@ const SILENCE_MS: u16 = 30_000;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Bytes of a line that are heard; what is longer comes as several.
 const LONGEST_LINE: usize = 16 << 10;
-/// Most bytes of what it prints that are kept.
-const MOST_OUTPUT: u64 = 64 << 20;
+/// What is read at once.
+const PIECE: usize = 64 << 10;
 
 /// The hidden verb that does errands.
 pub const VERB: &str = "errand";
 
-/// How an errand ended.
-#[derive(Debug)]
-pub struct Done {
-    /// Its exit code.
-    pub code: i32,
-    /// What it printed. The machine is not trusted: it may be anything.
-    pub output: String,
-}
+/// Takes what a stream over there has brought, piece by piece. The machine is not trusted: it may be anything, without end.
+/// Who fails to take it does not want the errand any more.
+pub type Taker<'a> = &'a mut (dyn FnMut(&[u8]) -> io::Result<()> + Send);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -64,8 +59,8 @@ pub fn is_program(path: &str) -> bool {
     is_plain_path(path)
 }
 
-/// Has `program`, which `settle` has put there, do what `asked` says, and tells the lines of its stderr as they come. Cancelled, it
-/// is told to undo what it has begun, and waited for.
+/// Has `program`, which `settle` has put there, do what `asked` says, and hands out what it writes as it comes. Cancelled, it is told
+/// to undo what it has begun, and waited for. Returns its exit code.
 ///
 /// # Errors
 /// It cannot be begun, or the connection is lost.
@@ -73,9 +68,9 @@ pub fn run_settled(
     ssh: &SshSpec,
     program: &str,
     asked: &[u8],
-    hear: &mut dyn FnMut(&str),
+    [output, errors]: [Taker<'_>; 2],
     cancel: &Cancel,
-) -> Result<Done, ErrandError> {
+) -> Result<i32, ErrandError> {
     let not_begun = |why: String| ErrandError::NotBegun(why.into());
     let destination = one_destination(ssh).map_err(ErrandError::NotBegun)?;
     if !is_program(program) {
@@ -94,19 +89,19 @@ pub fn run_settled(
         return Err(not_begun("ssh has no streams".to_owned()));
     };
     let over = AtomicBool::new(false);
-    let (status, output) = thread::scope(|scope| {
+    let status = thread::scope(|scope| {
         scope.spawn(|| beat(stdin, asked, &over, cancel));
-        let printed = scope.spawn(|| kept(stdout));
-        lines(stderr, hear);
+        scope.spawn(|| hand_out(stdout, output, cancel));
+        hand_out(stderr, errors, cancel);
         let status = child.wait();
         over.store(true, Ordering::SeqCst);
-        (status, printed.join().unwrap_or_default())
+        status
     });
     match status.map(|status| status.code()) {
         Ok(Some(OWN_FAILURE) | None) => {
             Err(ErrandError::Lost(format!("{destination}: the connection was lost").into()))
         }
-        Ok(Some(code)) => Ok(Done { code, output }),
+        Ok(Some(code)) => Ok(code),
         Err(error) => {
             Err(ErrandError::Lost(format!("{destination}: ssh cannot be waited for: {error}").into()))
         }
@@ -132,23 +127,51 @@ fn beat(mut stdin: ChildStdin, asked: &[u8], over: &AtomicBool, cancel: &Cancel)
     }
 }
 
-/// What is printed, as far as it is kept; the rest is read, so that nobody waits.
-fn kept(mut from: impl Read) -> String {
-    let mut bytes = Vec::new();
-    let _ = from.by_ref().take(MOST_OUTPUT).read_to_end(&mut bytes);
-    let _ = io::copy(&mut from, &mut io::sink());
-    String::from_utf8_lossy(&bytes).into_owned()
+/// Hands out what comes until its end. What nobody takes is read all the same, so that whoever writes it can end.
+fn hand_out(mut from: impl Read, taker: Taker<'_>, cancel: &Cancel) {
+    let mut piece = vec![0; PIECE];
+    loop {
+        match from.read(&mut piece) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => return,
+            Ok(count) => {
+                if taker(piece.get(..count).unwrap_or_default()).is_err() {
+                    cancel.cancel();
+                    let _ = io::copy(&mut from, &mut io::sink());
+                    return;
+                }
+            }
+        }
+    }
 }
 
-/// Tells lines until there are no more.
-fn lines(from: impl Read, hear: &mut dyn FnMut(&str)) {
-    let mut from = BufReader::new(from);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match from.by_ref().take(LONGEST_LINE as u64).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
-            Ok(_) => hear(String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n'])),
+/// Makes lines of pieces.
+#[derive(Debug, Default)]
+pub struct Lines {
+    waiting: Vec<u8>,
+}
+
+impl Lines {
+    /// Tells the lines that `piece` ends; a long one in parts.
+    pub fn add(&mut self, piece: &[u8], mut hear: impl FnMut(&str)) {
+        for part in piece.split_inclusive(|byte| *byte == b'\n') {
+            for part in part.chunks(LONGEST_LINE) {
+                if self.waiting.len() + part.len() > LONGEST_LINE {
+                    self.end(&mut hear);
+                }
+                self.waiting.extend_from_slice(part);
+                if part.ends_with(b"\n") {
+                    self.end(&mut hear);
+                }
+            }
+        }
+    }
+
+    /// Tells what is left, where the last line has no end.
+    pub fn end(&mut self, mut hear: impl FnMut(&str)) {
+        if !self.waiting.is_empty() {
+            hear(String::from_utf8_lossy(&self.waiting).trim_end_matches(['\r', '\n']));
+            self.waiting.clear();
         }
     }
 }
@@ -236,11 +259,37 @@ mod tests {
     }
 
     #[test]
+    fn who_takes_no_more_does_not_want_it_and_nobody_waits_for_him() {
+        let cancel = Cancel::new();
+        let mut taken = 0;
+        let mut from = io::repeat(b'x').take(10 * PIECE as u64);
+        hand_out(
+            &mut from,
+            &mut |piece| {
+                taken += piece.len();
+                Err(io::ErrorKind::BrokenPipe.into())
+            },
+            &cancel,
+        );
+        assert!(cancel.is_cancelled() && taken <= PIECE && from.limit() == 0);
+    }
+
+    #[test]
     fn lines_come_bounded_and_a_path_with_words_for_a_shell_is_none() {
-        let mut heard = Vec::new();
         let long = vec![b'x'; LONGEST_LINE + 1];
-        lines(&[b"one\r\n\xff\n", &long[..]].concat()[..], &mut |line| heard.push(line.to_owned()));
-        assert_eq!(heard.iter().map(String::len).collect::<Vec<_>>(), [3, 3, LONGEST_LINE, 1]);
+        let all = [b"one\r\n\xff\n", &long[..], b"\n\n"].concat();
+        for size in [1, 3, 1000, all.len()] {
+            let mut heard = Vec::new();
+            let mut lines = Lines::default();
+            all.chunks(size).for_each(|piece| lines.add(piece, |line| heard.push(line.to_owned())));
+            lines.end(|line| heard.push(line.to_owned()));
+            assert_eq!(heard.iter().map(String::len).sum::<usize>(), 6 + long.len(), "{size}");
+            assert!(heard.iter().all(|line| line.len() <= LONGEST_LINE), "{size}");
+            assert_eq!(
+                (heard[0].as_str(), heard[1].as_str(), heard.last().map(String::len)),
+                ("one", "\u{fffd}", Some(0))
+            );
+        }
         let ssh = |destination: &str| SshSpec {
             destinations: vec![destination.to_owned()],
             port: None,
@@ -253,7 +302,8 @@ mod tests {
         for (destination, program) in
             [("there", "/x/$(reboot)"), ("there", "/x y"), ("-oProxyCommand=x", "/x"), ("a;b", "/x")]
         {
-            let told = run_settled(&ssh(destination), program, b"", &mut |_| (), &Cancel::new());
+            let takers: [Taker<'_>; 2] = [&mut |_| Ok(()), &mut |_| Ok(())];
+            let told = run_settled(&ssh(destination), program, b"", takers, &Cancel::new());
             assert!(matches!(told, Err(ErrandError::NotBegun(_))), "{destination} {program}: {told:?}");
         }
     }

@@ -18,4 +18,4 @@ mod remote;
 pub mod errand;
 pub mod janitor;
 pub use client::explain;
-pub use remote::{Ssh, is_our_folder, run_there};
+pub use remote::{Ssh, has_digest, is_our_folder, run_there};

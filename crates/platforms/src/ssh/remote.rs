@@ -257,6 +257,21 @@ pub fn run_there(
     Ok(text)
 }
 
+/// Whether a file on a machine has this SHA-256, in digits. If so its time says that it was wanted now.
+///
+/// # Errors
+/// The machine is not reached.
+pub fn has_digest(ssh: &SshSpec, path: &str, digits: &str, cancel: &Cancel) -> Result<bool, Reason> {
+    let destination = one_destination(ssh)?;
+    if !is_plain_path(path) {
+        return Ok(false);
+    }
+    // Checked: nothing in it means anything to a shell.
+    let remote = format!("touch -c {path} && sha256sum {path} || true");
+    let told = call(ssh, destination, &remote, None, COPY_LIMIT, cancel)?;
+    Ok(told.split_whitespace().next() == Some(digits))
+}
+
 /// Runs a short remote command and returns the beginning of its output; `input` goes to its standard input.
 fn call(
     ssh: &SshSpec,
