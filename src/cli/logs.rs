@@ -7,8 +7,8 @@ use anyhow::anyhow;
 
 use super::args::LogsArgs;
 use super::ending::{Ending, OrStop, Verdict};
-use super::plan;
 use super::remote::{self, Errand, Logs};
+use super::{output, plan};
 use partition::set::logs::Reader;
 use partition::set::root::state_root;
 use partition::set::{find, status};
@@ -47,10 +47,13 @@ pub fn print(args: &Logs, cancel: &Cancel) -> Verdict {
     loop {
         // Looked at before the logs: what it wrote until its end is in them then.
         let goes_on = args.follow && status::goes_on(&folder);
-        let [output, errors] = &mut logs;
-        let wrote = write(output, &mut io::stdout().lock(), goes_on)
+        let [out, errors] = &mut logs;
+        let wrote = write(out, &mut io::stdout().lock(), goes_on)
             .and_then(|some| Ok(write(errors, &mut io::stderr().lock(), goes_on)? | some))
             .or_lacking()?;
+        if logs.iter_mut().fold(false, |missed, log| log.has_missed() | missed) {
+            output::say("bulkhead: it writes more quickly than this is read: some of it is missing here");
+        }
         if !goes_on {
             return Ok(Ending::Done);
         }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::message::{Body, Fields, Result};
 use crate::nodes::{Key, ROOT, link_to, open_again};
 use crate::notion::{self, Notion, PLAIN, SPECIAL};
-use crate::server::{Files, Outcome};
+use crate::server::{Asker, Files, Outcome};
 use crate::stamp::Stamp;
 
 /// How long the guest may believe what it was told of a tree that is written to.
@@ -201,7 +201,7 @@ impl Files {
         Ok(self.after_own_writes(id, &known, body))
     }
 
-    pub(crate) fn set_attributes(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn set_attributes(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
         self.writable(id)?;
         let valid = fields.number()?;
         fields.skip(4)?;
@@ -219,15 +219,15 @@ impl Files {
         let before = self.look_at_node(id)?;
         let was = Stamp::of(&before.host);
         let mut now = before.notion;
-        if has(set::USER) || has(set::GROUP) {
+        let is_given = has(set::USER) || has(set::GROUP);
+        let may_keep = asker.group == now.group || (is_given && asker.user == 0);
+        if is_given {
             now.user = if has(set::USER) { user } else { now.user };
             now.group = if has(set::GROUP) { group } else { now.group };
-            if FileType::from_raw_mode(before.host.st_mode) == FileType::RegularFile {
-                now = now.without_set_id(before.host.st_mode);
-            }
         }
-        if has(set::KILL_SET_ID) {
-            now = now.without_set_id(before.host.st_mode);
+        let is_file = FileType::from_raw_mode(before.host.st_mode) == FileType::RegularFile;
+        if (is_given && is_file) || has(set::KILL_SET_ID) {
+            now = now.without_set_id(before.host.st_mode, may_keep);
         }
         let mut plain = before.host.st_mode & PLAIN;
         if has(set::MODE) {

@@ -63,7 +63,7 @@ pub fn host_flags(flags: u32) -> OFlags {
 }
 
 impl Files {
-    pub(crate) fn open(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn open(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
         let (flags, how) = (fields.number()?, fields.number()?);
         let wanted = host_flags(flags);
         let is_writable = self.is_writable(id)?;
@@ -101,7 +101,7 @@ impl Files {
         let link = link_to(&path);
         let file = with_access(&link, &host, needed, || open_again(&path, wanted | OFlags::NONBLOCK))?;
         if how & OPEN_KILL_SET_ID != 0 && wanted.contains(OFlags::TRUNC) {
-            self.kill_set_id(id, &file)?;
+            self.kill_set_id(id, &file, asker)?;
         }
         let now = fstat(&file)?;
         self.moved_on(id, Stamp::of(&host), Stamp::of(&now));
@@ -178,7 +178,7 @@ impl Files {
         Ok(Body(data))
     }
 
-    pub(crate) fn write(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
+    pub(crate) fn write(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
         let (handle, offset, size, how) =
             (fields.long()?, fields.long()?, fields.number()?, fields.number()?);
         fields.skip(8)?;
@@ -201,7 +201,7 @@ impl Files {
             return Err(Errno::NOSPC);
         }
         if how & KILL_SET_ID != 0 {
-            self.kill_set_id(id, &file)?;
+            self.kill_set_id(id, &file, asker)?;
         }
         let mut written = 0;
         while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
@@ -297,15 +297,15 @@ impl Files {
     }
 
     /// Somebody else changes what a file holds: its set-ID bits go.
-    fn kill_set_id(&mut self, id: u64, file: &OwnedFd) -> Result<()> {
+    fn kill_set_id(&mut self, id: u64, file: &OwnedFd, asker: Asker) -> Result<()> {
         let known = self.look_at(file)?;
-        let now = known.notion.without_set_id(known.host.st_mode);
+        let now = known.notion.without_set_id(known.host.st_mode, asker.group == known.notion.group);
         self.set_notion(id, &known, known.host.st_mode & crate::notion::PLAIN, now)
     }
 
     /// The same where the request does not say whether who asks may keep them: root may.
     fn kill_set_id_of_others(&mut self, id: u64, file: &OwnedFd, asker: Asker) -> Result<()> {
-        if asker.user == 0 { Ok(()) } else { self.kill_set_id(id, file) }
+        if asker.user == 0 { Ok(()) } else { self.kill_set_id(id, file, asker) }
     }
 
     pub(crate) fn allocate(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {

@@ -68,9 +68,10 @@ impl Notion {
         Self { bits: self.bits & !mode, ..self }
     }
 
-    /// After somebody else has written to the file: as Linux does it.
-    pub const fn without_set_id(self, mode: u32) -> Self {
-        let group = if mode & 0o010 == 0 { 0 } else { SET_GROUP };
+    /// After somebody else has changed the file: as Linux does it since 6.2 (`setattr_should_drop_sgid`). Where its group may not
+    /// execute it, the bit of its group stays for whoever is in that group, or may set such bits.
+    pub const fn without_set_id(self, mode: u32, may_keep: bool) -> Self {
+        let group = if may_keep && mode & 0o010 == 0 { 0 } else { SET_GROUP };
         Self { bits: self.bits & !(SET_USER | group), ..self }
     }
 }
@@ -161,8 +162,8 @@ mod tests {
     #[test]
     fn a_write_takes_set_id_bits_away() {
         let notion = Notion { user: 1, group: 1, bits: 0o7000 };
-        assert_eq!(notion.without_set_id(0o755).bits, 0o1000);
-        // Without the group's right to execute the bit means mandatory locking.
-        assert_eq!(notion.without_set_id(0o744).bits, 0o3000);
+        assert_eq!(notion.without_set_id(0o755, true).bits, 0o1000);
+        assert_eq!(notion.without_set_id(0o744, true).bits, 0o3000);
+        assert_eq!(notion.without_set_id(0o744, false).bits, 0o1000);
     }
 }

@@ -27,6 +27,36 @@ fn room_and_copies_by_somebody_else_take_set_id_bits_away() {
     }
 }
 
+/// Regression: where its group may not execute a file, the bit of its group stayed whoever wrote to it.
+#[test]
+fn the_groups_bit_of_what_it_may_not_execute_stays_for_its_group_alone() {
+    const KILL: u32 = 1 << 2;
+    let mut guest = Guest::new();
+    let tree = guest.walk("0");
+    let (node, handle) = guest.create(tree, "a", 2, 0o666).unwrap();
+    let truncated = [words(&[1 << 3 | 1 << 11, 0]), longs(&[0; 6]), words(&[0; 8])].concat();
+    for (group, left) in [(1234, 0o767), (77, 0o2767)] {
+        for way in ["write", "truncate", "open"] {
+            (guest.user, guest.group) = (0, 0);
+            guest.set(node, 7, 0o2767, (0, 77)).unwrap();
+            (guest.user, guest.group) = (1234, group);
+            match way {
+                "write" => guest.write(node, handle, 0, b"x", KILL).unwrap(),
+                "truncate" => drop(guest.ask(SETATTR, node, &truncated).unwrap()),
+                // O_WRONLY | O_TRUNC, and to be killed.
+                _ => drop(guest.ask(OPEN, node, &words(&[0o1001, 1])).unwrap()),
+            }
+            assert_eq!(guest.get(node).unwrap().mode & 0o7777, left, "{way} {group}");
+        }
+    }
+    // Root gives it away, and it stays; others' own groups do not have it.
+    (guest.user, guest.group) = (0, 0);
+    guest.set(node, 7, 0o2767, (0, 77)).unwrap();
+    assert_eq!(guest.set(node, 6 | 1 << 11, 0, (5, 6)).unwrap().mode & 0o7777, 0o2767);
+    (guest.user, guest.group) = (5, 7);
+    assert_eq!(guest.set(node, 4 | 1 << 11, 0, (5, 7)).unwrap().mode & 0o7777, 0o767);
+}
+
 #[test]
 fn the_umask_counts_where_no_folder_says_otherwise() {
     let mut guest = Guest::new();

@@ -10,7 +10,7 @@
 
 use std::io::{self, Read};
 
-use tar::{EntryType, Header, PaxExtensions};
+use tar::{EntryType, Header};
 
 use crate::{ImageError, shown};
 
@@ -252,17 +252,29 @@ fn target(path: &[u8], target: Vec<u8>) -> Result<Vec<u8>, ImageError> {
     Ok(target)
 }
 
+/// The first record, `LENGTH KEY=VALUE` and a newline (pax(1)), as its key, its value and what follows. Its length says where it
+/// ends: values may hold newlines.
+fn record(bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let space = bytes.iter().position(|byte| *byte == b' ')?;
+    let length = std::str::from_utf8(bytes.get(..space)?).ok()?.parse().ok()?;
+    let record = bytes.get(space + 1..length)?.strip_suffix(b"\n")?;
+    let equals = record.iter().position(|byte| *byte == b'=')?;
+    Some((record.get(..equals)?, record.get(equals + 1..)?, bytes.get(length..)?))
+}
+
 fn note_pax(said: &mut Said, bytes: &[u8]) -> Result<(), ImageError> {
-    for extension in PaxExtensions::new(bytes) {
-        let extension =
-            extension.map_err(|error| malformed(format!("attributes of an entry: {}", said_by(&error))))?;
-        let value = extension.value_bytes();
+    let mut left = bytes;
+    while !left.is_empty() {
+        let record =
+            record(left).ok_or_else(|| malformed("attributes of an entry: no pax record".to_owned()))?;
+        let (key, value, rest) = record;
+        left = rest;
         let number = || {
             let text = std::str::from_utf8(value).ok();
             let number = text.and_then(|text| text.parse::<u64>().ok());
             number.ok_or_else(|| malformed(format!("a number was wanted, got {}", shown(value))))
         };
-        match extension.key_bytes() {
+        match key {
             b"path" => said.path = Some(value.to_vec()),
             b"linkpath" => said.link = Some(value.to_vec()),
             b"size" => said.size = Some(number()?),

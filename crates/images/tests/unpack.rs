@@ -138,7 +138,10 @@ fn layers_lie_on_each_other_packed_or_not() {
         )
         .pax("SCHILY.xattr.security.capability", "abc")
         .pax("SCHILY.xattr.user.mime", "abc")
-        .file("usr/bin/ping", 0o755, "p");
+        .file("usr/bin/ping", 0o755, "p")
+        // Regression: a record ended at the first newline.
+        .pax("path", "srv/two\nlines")
+        .file("x", 0o644, "");
     let packed = [
         gzip(&first.archive()),
         second.archive(),
@@ -150,7 +153,11 @@ fn layers_lie_on_each_other_packed_or_not() {
     );
     let wanted = "bin dev/ etc/ etc/shadow pipe srv/ srv/app/ usr/ usr/bin/ usr/bin/again usr/bin/old usr/bin/one usr/bin/ping usr/bin/two";
     let mut wanted: Vec<String> = wanted.split(' ').map(str::to_owned).collect();
-    wanted.extend([format!("{}/", Path::new(&long).parent().expect("a folder").display()), long.clone()]);
+    wanted.extend([
+        format!("{}/", Path::new(&long).parent().expect("a folder").display()),
+        long.clone(),
+        "srv/two\nlines".to_owned(),
+    ]);
     wanted.sort();
     assert_eq!(here.seen(), wanted);
     assert_eq!(

@@ -10,7 +10,8 @@ use toml::{Table, Value};
 
 use super::Scenario;
 use super::label::{Sweep, labels};
-use super::sweep::{ScenarioError, line_at, line_of, name_alone, put};
+use super::place::{line_at, line_of};
+use super::sweep::{ScenarioError, name_alone, put};
 
 /// One case, as far as blame goes.
 pub(super) struct Blame<'a> {

@@ -18,6 +18,7 @@ mod locks;
 mod memory;
 mod mistake;
 mod nodes;
+mod place;
 mod planner;
 mod program;
 mod promises;
@@ -35,11 +36,10 @@ pub use host::*;
 pub use locks::*;
 pub use memory::*;
 pub use nodes::*;
+pub use place::{line_at, line_of, line_of_offset, offset_at};
 pub use program::*;
 pub use queues::{QueuesSpec, WeightsSpec};
-pub use sweep::{
-    Case, MAX_BYTES, MOST_CASES, ScenarioError, cases, line_at, line_of, line_of_offset, offset_at,
-};
+pub use sweep::{Case, MAX_BYTES, MOST_CASES, ScenarioError, cases};
 pub use table::{CellSpec, Table, TableCell, table};
 
 use serde::{Deserialize, Serialize};

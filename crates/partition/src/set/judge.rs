@@ -130,5 +130,8 @@ fn fault(name: &str, entry: &PartitionEntry, obstacle: Obstacle) -> Fault {
     });
     let path: Vec<&str> = ["partition", name].into_iter().chain(keys).collect();
     let fault = Fault::new(&path, obstacle.failed.reason);
-    Fault { item: obstacle.item, ..fault }
+    match obstacle.item {
+        Some(item) => fault.item(item),
+        None => fault,
+    }
 }

@@ -1,4 +1,10 @@
 //! What programs write, kept in files that do not grow without bounds.
+//!
+//! ```text
+//!  NAME.log ── 1 MiB ─► NAME.log.7, the next number; a new NAME.log        a reader holds a shared lock on the file it reads
+//!  NAME.log.1 … 6: removed from the oldest on, up to one that is being read, unless there are too many
+//! ```
+//! So who follows a log misses nothing, however quickly it is written, unless it is far behind; and then it is told.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -11,8 +17,10 @@ use nix::fcntl::OFlag;
 
 use platforms::own_folder::own_file;
 
-/// A log is moved aside when it has so many bytes; two of them are kept.
+/// A log is put aside when it has so many bytes; the last of those is kept.
 const MOST_BYTES: u64 = 1 << 20;
+/// So many that were put aside are kept at most for one that somebody reads, and those after it.
+const MOST_ASIDE: usize = 32;
 /// What is read at once.
 const PIECE: usize = 64 << 10;
 /// From this many bytes at the end of a log its last lines are taken.
@@ -21,6 +29,8 @@ const END_BYTES: u64 = 16 << 10;
 const END_LINES: usize = 40;
 /// A line that is longer is handed out in pieces.
 const MOST_WAITING: usize = 64 << 10;
+/// So often a file is looked for again that was put aside just when it was to be opened.
+const MOST_TRIES: usize = 100;
 
 /// A log that is written from the other end of a pipe until nobody holds that any more.
 #[derive(Debug)]
@@ -44,8 +54,7 @@ impl Log {
                 let _ = file.write_all(piece.get(..count).unwrap_or_default());
                 length += count as u64;
                 if length > MOST_BYTES
-                    && fs::rename(&path, aside(&path)).is_ok()
-                    && let Ok(fresh) = appended(&path)
+                    && let Ok(fresh) = put_aside(&path)
                 {
                     (file, length) = (fresh, 0);
                 }
@@ -65,21 +74,43 @@ impl Drop for Log {
     }
 }
 
+/// Puts a log aside, removes what nobody needs of those before it, and begins a new one.
+fn put_aside(path: &Path) -> io::Result<File> {
+    let before = numbers(path);
+    fs::rename(path, aside(path, before.last().unwrap_or(&0) + 1))?;
+    let mut left = before.len();
+    for number in before {
+        if left < MOST_ASIDE && is_being_read(&aside(path, number)) {
+            break;
+        }
+        // What stays is removed the next time.
+        let _ = fs::remove_file(aside(path, number));
+        left -= 1;
+    }
+    appended(path)
+}
+
+fn is_being_read(path: &Path) -> bool {
+    let file = own_file(path, OFlag::O_RDONLY);
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(fs::TryLockError::WouldBlock)))
+}
+
 /// Reads a log from its beginning on, also what is put aside meanwhile.
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    open: Option<File>,
-    /// The one that was put aside before we came, which is read first.
-    before: Option<File>,
+    /// What is being read, and the number that it has or will have when it is put aside.
+    open: Option<(File, u64)>,
+    /// The number of the last one that was read to its end.
+    done: u64,
     waiting: Vec<u8>,
+    has_missed: bool,
 }
 
 impl Reader {
     /// Of the log at `path`, which need not be there yet.
     pub fn new(path: PathBuf) -> Self {
-        let before = own_file(&aside(&path), OFlag::O_RDONLY).ok();
-        Self { path, open: None, before, waiting: Vec::new() }
+        Self { path, open: None, done: 0, waiting: Vec::new(), has_missed: false }
     }
 
     /// Leaves out all but the last lines of what is there now.
@@ -93,18 +124,30 @@ impl Reader {
 
     /// What has come since the last time: whole lines, or all that there is.
     pub fn read(&mut self, all: bool) -> Vec<u8> {
-        if let Some(before) = self.before.take() {
-            self.take(before);
-        }
-        let there = own_file(&self.path, OFlag::O_RDONLY).ok();
-        if let Some(open) = self.open.take() {
-            let is_same = there.as_ref().is_none_or(|there| is_same(&open, there));
-            let open = self.take(open);
-            // What was put aside has been read to its end; the next one begins.
-            self.open = if is_same { open } else { None };
-        }
-        if self.open.is_none() {
-            self.open = there.and_then(|there| self.take(there));
+        let mut tries = 0;
+        while tries < MOST_TRIES {
+            // Before the file is read: what has a number by now is written no more.
+            let there = numbers(&self.path);
+            if let Some((mut file, number)) = self.open.take() {
+                let has_ended = there.last().is_some_and(|last| *last >= number);
+                let is_ours = has_ended || self.is_current(&file);
+                self.take(&mut file);
+                if !has_ended && is_ours {
+                    self.open = Some((file, number));
+                    break;
+                }
+                // Neither put aside nor the log: who began it anew has begun to count anew.
+                let is_replaced = !has_ended && numbers(&self.path).last().is_none_or(|last| *last < number);
+                self.done = if is_replaced { 0 } else { number };
+            }
+            let was = tries;
+            match self.next(&there) {
+                Ok(next) => self.open = next,
+                Err(_) => tries += 1,
+            }
+            if self.open.is_none() && tries == was {
+                break;
+            }
         }
         let end = if all || self.waiting.len() > MOST_WAITING {
             self.waiting.len()
@@ -114,11 +157,50 @@ impl Reader {
         self.waiting.drain(..end).collect()
     }
 
+    /// Whether something was overwritten before it was read here, since this was asked last.
+    pub fn has_missed(&mut self) -> bool {
+        std::mem::take(&mut self.has_missed)
+    }
+
+    /// The file after the last one, held so that those after it stay; none where there is none yet.
+    ///
+    /// # Errors
+    /// It was put aside or removed at this moment.
+    fn next(&mut self, there: &[u64]) -> io::Result<Option<(File, u64)>> {
+        let last = there.last().copied().unwrap_or(0).max(self.done);
+        let aside =
+            there.iter().copied().find(|number| *number > self.done).map(|number| aside(&self.path, number));
+        let number = there.iter().copied().find(|number| *number > self.done).unwrap_or(last + 1);
+        let is_aside = aside.is_some();
+        let path = aside.unwrap_or_else(|| self.path.clone());
+        let file = match own_file(&path, OFlag::O_RDONLY) {
+            Err(error) if !is_aside && error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        // Where it cannot be had, it is read all the same.
+        let _ = file.try_lock_shared();
+        if !is_aside && numbers(&self.path).last().copied().unwrap_or(0).max(self.done) != last {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        if self.done > 0 && number > self.done + 1 {
+            self.has_missed = true;
+            // The rest of this line is gone.
+            if self.waiting.last().is_some_and(|byte| *byte != b'\n') {
+                self.waiting.push(b'\n');
+            }
+        }
+        Ok(Some((file, number)))
+    }
+
+    /// Whether a file is the log, or no log is there any more.
+    fn is_current(&self, file: &File) -> bool {
+        own_file(&self.path, OFlag::O_RDONLY).map_or(true, |there| is_same(file, &there))
+    }
+
     /// Reads a log from where it was read to.
-    fn take(&mut self, mut log: File) -> Option<File> {
+    fn take(&mut self, log: &mut File) {
         // A log is put aside long before it has so many bytes.
-        let read = Read::by_ref(&mut log).take(4 * MOST_BYTES).read_to_end(&mut self.waiting);
-        read.ok().map(|_| log)
+        let _ = log.take(4 * MOST_BYTES).read_to_end(&mut self.waiting);
     }
 }
 
@@ -127,9 +209,23 @@ fn is_same(one: &File, other: &File) -> bool {
     number(one) == number(other)
 }
 
+/// The numbers of those that were put aside, in their order.
+fn numbers(path: &Path) -> Vec<u64> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Vec::new();
+    };
+    let number = |entry: fs::DirEntry| {
+        let found = entry.file_name();
+        found.to_str()?.strip_prefix(name)?.strip_prefix('.')?.parse().ok()
+    };
+    let mut all: Vec<u64> = fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).collect();
+    all.sort_unstable();
+    all
+}
+
 /// The last lines of the log at `path`, oldest first, as they were written.
 pub fn last_lines(path: &Path) -> Vec<String> {
-    let mut bytes = end_of(&aside(path));
+    let mut bytes = numbers(path).last().map(|number| end_of(&aside(path, *number))).unwrap_or_default();
     bytes.extend(end_of(path));
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = text.lines().collect();
@@ -151,9 +247,9 @@ fn appended(path: &Path) -> io::Result<File> {
     own_file(path, OFlag::O_CREAT | OFlag::O_WRONLY | OFlag::O_APPEND)
 }
 
-fn aside(path: &Path) -> PathBuf {
+fn aside(path: &Path, number: u64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".1");
+    name.push(format!(".{number}"));
     PathBuf::from(name)
 }
 
@@ -172,7 +268,9 @@ mod tests {
         }
         drop(to);
         drop(log);
-        let (new, old) = (fs::read(&path).expect("a log"), fs::read(aside(&path)).expect("the one before"));
+        let [number] = numbers(&path)[..] else { panic!("{:?}", numbers(&path)) };
+        let (new, old) =
+            (fs::read(&path).expect("a log"), fs::read(aside(&path, number)).expect("the one before"));
         assert!(new.ends_with(b"499999\n") || old.ends_with(b"499999\n"));
         for kept in [&new, &old] {
             assert!(kept.len() as u64 <= MOST_BYTES + PIECE as u64, "{}", kept.len());
@@ -196,7 +294,7 @@ mod tests {
         assert_eq!(reader.read(false), b"a\nb\n");
         let mut log = appended(&path).expect("a log");
         log.write_all(b"!\n").expect("written");
-        fs::rename(&path, aside(&path)).expect("put aside");
+        fs::rename(&path, aside(&path, 1)).expect("put aside");
         fs::write(&path, "d\n").expect("written");
         assert_eq!(reader.read(false), b"c!\nd\n");
         let mut late = Reader::new(path.clone());
@@ -205,5 +303,55 @@ mod tests {
         let mut none = Reader::new(path);
         none.skip_to_last(0);
         assert!(none.read(true).is_empty());
+    }
+
+    /// Regression: of a log that was put aside twice between two looks a megabyte was missed, and nobody was told.
+    #[test]
+    fn a_reader_misses_nothing_however_quickly_it_is_written_or_hears_of_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("stdout.log");
+        let (log, to) = Log::open(path.clone()).expect("a log");
+        let mut to = File::from(to);
+        writeln!(to, "begin").expect("written");
+        let mut reader = Reader::new(path.clone());
+        let mut idle = Reader::new(path.clone());
+        while reader.open.is_none() || idle.open.is_none() {
+            let _ = (reader.read(false), idle.read(false));
+        }
+        // Thirteen megabytes between two looks.
+        let whole: Vec<String> = (0..1_800_000).map(|number: u32| number.to_string()).collect();
+        let whole = whole.join("\n") + "\n";
+        to.write_all(whole.as_bytes()).expect("written");
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"1799999\n") {
+            seen.extend(reader.read(false));
+        }
+        let seen = String::from_utf8(seen).expect("text");
+        assert!(seen.strip_prefix("begin\n").unwrap_or(&seen) == whole && !reader.has_missed());
+        // One that never looks is waited for to some extent, and told.
+        for _ in 0..4 {
+            to.write_all(whole.as_bytes()).expect("written");
+        }
+        drop(to);
+        drop(log);
+        assert!(numbers(&path).len() <= MOST_ASIDE + 1, "{:?}", numbers(&path));
+        let late = idle.read(true);
+        assert!(idle.has_missed() && !idle.has_missed() && late.ends_with(b"1799999\n"));
+        let _ = reader.read(true);
+        drop((idle, reader));
+        // Nobody reads: one is kept.
+        let (log, to) = Log::open(path.clone()).expect("a log");
+        File::from(to).write_all(whole.as_bytes()).expect("written");
+        drop(log);
+        assert_eq!(numbers(&path).len(), 1);
+        // Begun anew in a folder made anew.
+        let mut follows = Reader::new(path.clone());
+        let _ = follows.read(true);
+        fs::remove_file(aside(&path, numbers(&path)[0])).expect("removed");
+        fs::remove_file(&path).expect("removed");
+        assert!(follows.read(true).is_empty());
+        fs::write(&path, "anew\n").expect("written");
+        assert_eq!(follows.read(true), b"anew\n");
+        assert!(!follows.has_missed());
     }
 }

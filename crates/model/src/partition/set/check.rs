@@ -94,7 +94,7 @@ impl PartitionSet {
             }
         } else if !self.networks.contains_key(&plug.network) {
             let known: Vec<&str> = self.networks.keys().map(String::as_str).chain([USER_NETWORK]).collect();
-            faults.add(at, unknown("network", &plug.network, &known));
+            faults.note(Err(unknown(at, "network", &plug.network, &known)));
         }
         if let Some(number) = plug.number {
             faults.note(bounded(at, number.into(), 1, HIGHEST_MEMBER.into()));
@@ -109,7 +109,7 @@ impl PartitionSet {
             return Ok(());
         }
         let known: Vec<&str> = self.partitions.keys().map(String::as_str).collect();
-        Err(Fault::new(path, unknown("partition", name, &known)))
+        Err(unknown(path, "partition", name, &known))
     }
 
     fn check_channel(&self, name: &str, channel: &ChannelEntry, faults: &mut Faults) {
@@ -388,15 +388,16 @@ fn name_fits(path: &[&str], name: &str) -> Result<(), Fault> {
     Err(Fault::new(path, format!("{wanted}, at most {LONGEST_NAME}, got {name:?}")))
 }
 
-fn unknown(what: &str, got: &str, known: &[&str]) -> String {
-    format!("there is no {what} \"{got}\"{}", hint(got, known))
+fn unknown(path: &[&str], what: &str, got: &str, known: &[&str]) -> Fault {
+    Fault::new(path, format!("there is no {what} \"{got}\"{}", hint(got, known))).of_absence()
 }
 
 fn counted(key: &str, got: usize, least: usize, most: usize) -> Result<(), Fault> {
     if (least..=most).contains(&got) {
         return Ok(());
     }
-    Err(Fault::new(&[key], format!("wanted {least} to {most} of them, got {got}")))
+    let fault = Fault::new(&[key], format!("wanted {least} to {most} of them, got {got}"));
+    Err(if got < least { fault.of_absence() } else { fault })
 }
 
 fn bounded(path: &[&str], got: u64, least: u64, most: u64) -> Result<(), Fault> {

@@ -4,7 +4,9 @@
 use super::Fault;
 
 /// Keys that say where a partition's files come from: whether a program or folder is there depends on all of them.
-const OF_FILES: [&str; 11] =
+const OF_FILES: [&str; 9] = ["program", "workdir", "image", "files", "ro", "rw", "bind", "volumes", "save"];
+/// A program is also looked for where a variable says.
+const OF_PROGRAM: [&str; 11] =
     ["program", "workdir", "image", "files", "ro", "rw", "bind", "volumes", "save", "env", "env_file"];
 
 /// Who has found a fault.
@@ -51,7 +53,8 @@ fn causes(key: Option<&str>, by: FoundBy) -> &'static [&'static str] {
         (Some("save_size_mib"), FoundBy::File) => &["save"],
         (Some("save"), FoundBy::File) => &["files", "image"],
         (Some("image"), FoundBy::File) => &["disk", "program"],
-        (Some("program" | "workdir"), FoundBy::Host) => &OF_FILES,
+        (Some("program"), FoundBy::Host) => &OF_PROGRAM,
+        (Some("workdir"), FoundBy::Host) => &OF_FILES,
         (Some("save"), FoundBy::Host) => &["files", "image", "save_size_mib"],
         (Some("user"), FoundBy::Host) => &["image"],
         (Some("ro"), FoundBy::Host) => &["rw", "program", "workdir"],
@@ -73,6 +76,8 @@ mod tests {
             ("partition.a.program", "partition.a.ports", false, false),
             ("partition.a.program", "partition.a.rw", false, true),
             ("partition.a.program", "partition.b.rw", false, false),
+            ("partition.a.program", "partition.a.env.PATH", false, true),
+            ("partition.a.workdir", "partition.a.env.PATH", false, false),
             ("partition.a.rw", "partition.a.image", false, false),
             ("partition.a.ready", "partition.a.ready.comand", true, true),
             ("partition.a.cpu_cap_percent", "partition.a.cpus", true, true),

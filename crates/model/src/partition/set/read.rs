@@ -84,6 +84,8 @@ pub struct Fault {
     pub item: Option<usize>,
     /// What was wanted and what was got.
     pub problem: String,
+    /// It is wrong because an entry of the file is not there.
+    is_of_absence: bool,
 }
 
 impl Fault {
@@ -93,7 +95,14 @@ impl Fault {
             path: path.iter().map(|part| (*part).to_owned()).collect(),
             item: None,
             problem: problem.into(),
+            is_of_absence: false,
         }
+    }
+
+    /// The same, wrong only because no entry of the file is what it says.
+    #[must_use]
+    pub fn of_absence(self) -> Self {
+        Self { is_of_absence: true, ..self }
     }
 
     /// The problem of one thing in the list that the key holds.
@@ -148,12 +157,14 @@ impl From<Faults> for Vec<Fault> {
 }
 
 /// What a file holds, right or wrong: others may find more that is wrong before all of it is told.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ReadSet {
     /// None when too much is wrong for anything else to be judged.
     pub set: Option<PartitionSet>,
     errors: Vec<SetError>,
     cuts: Vec<Cut>,
+    /// Entries are among what was cut off.
+    lacks_entries: bool,
     /// What is told of already: who finds more there, another way, has found nothing new.
     told: Vec<Fault>,
 }
@@ -195,7 +206,10 @@ impl ReadSet {
             let problem = format!("{} bytes are too many for a set; allowed are {most}", text.len());
             return Err(SetError::new(text, None, problem));
         }
-        DeTable::parse(text).map_err(|error| Self::told(text, &error))
+        let (tree, errors) = DeTable::parse_recoverable(text);
+        // The parser finds some of them only at the end.
+        let first = errors.iter().min_by_key(|error| error.span().map_or(usize::MAX, |span| span.start));
+        first.map_or(Ok(tree), |error| Err(Self::told(text, error)))
     }
 
     /// A parser's message, with its line.
@@ -220,7 +234,7 @@ impl ReadSet {
 
     /// Nothing but what is wrong.
     pub fn wrong(error: SetError) -> Self {
-        Self { set: None, errors: vec![error], cuts: Vec::new(), told: Vec::new() }
+        Self { set: None, errors: vec![error], ..Self::default() }
     }
 
     /// One more thing that is wrong.
@@ -242,7 +256,10 @@ impl ReadSet {
     pub fn add(&mut self, faults: Vec<Fault>, by: FoundBy, text: &str) {
         let mut faults: Vec<Fault> = faults.into_iter().map(|fault| self.as_written(fault)).collect();
         let is_told = |fault: &Fault| self.told.iter().any(|one| one.is_about_the_same_as(fault));
-        faults.retain(|fault| !is_told(fault) && !self.cuts.iter().any(|cut| cut.explains(fault, by)));
+        let is_explained = |fault: &Fault| {
+            (self.lacks_entries && fault.is_of_absence) || self.cuts.iter().any(|cut| cut.explains(fault, by))
+        };
+        faults.retain(|fault| !is_told(fault) && !is_explained(fault));
         self.errors.extend(faults.iter().map(|fault| fault.in_text(text)));
         self.told.append(&mut faults);
     }
@@ -295,29 +312,43 @@ fn before_cuts(item: usize, path: &[String], cuts: &[Cut]) -> usize {
 
 /// Makes a set of a text without its unknown keys and values of a wrong type.
 fn decode(mut tree: Spanned<DeTable<'_>>, text: &str) -> ReadSet {
-    let (mut errors, mut cuts, mut is_judged) = (Vec::new(), Vec::new(), true);
+    let mut read = ReadSet::default();
     loop {
         let error = match PartitionSet::deserialize(toml::Deserializer::from(tree.clone())) {
-            Ok(set) => return ReadSet { set: is_judged.then_some(set), errors, cuts, told: Vec::new() },
+            Ok(set) => return ReadSet { set: Some(set), ..read },
             Err(error) => error,
         };
         let span = narrowed(&tree, &error);
         let found = span.as_ref().and_then(|span| cut(tree.get_mut(), span));
-        if !found.as_ref().is_some_and(|(at, _)| is_left_over(&error, at, &cuts)) {
-            errors.push(syntax(text, &error, span));
+        if !found.as_ref().is_some_and(|(at, _)| is_left_over(&error, at, &read.cuts)) {
+            read.errors.push(syntax(text, &error, span));
         }
-        let Some((mut at, value)) = found.filter(|_| errors.len() < MOST_TOLD) else {
-            return ReadSet { set: None, errors, cuts, told: Vec::new() };
-        };
+        let Some((mut at, value)) = found.filter(|_| read.errors.len() < MOST_TOLD) else { return read };
         let is_unknown = error.message().starts_with("unknown field");
         let meant = if is_unknown { meant(&error) } else { None };
         // What looks like nothing that a set has is nothing that others may name.
-        is_judged &= (is_unknown && meant.is_none()) || holds_no_entry(&at.path, &value);
-        at.item = at.item.map(|item| before_cuts(item, &at.path, &cuts));
-        if let (Some(name), Some(key)) = (meant, at.path.last_mut()) {
+        let names_none = is_unknown && meant.is_none();
+        read.lacks_entries |= !(names_none || holds_no_entry(&at.path, &value));
+        at.item = at.item.map(|item| before_cuts(item, &at.path, &read.cuts));
+        if let Some(name) = meant
+            && !is_there(tree.get_ref(), &at.path, &name)
+            && let Some(key) = at.path.last_mut()
+        {
             *key = name;
         }
-        cuts.push(Cut { at, is_unknown });
+        read.cuts.push(Cut { at, is_unknown });
+    }
+}
+
+/// Whether the table that has the key at `path` has this one, too.
+fn is_there(table: &DeTable<'_>, path: &[String], key: &str) -> bool {
+    match path {
+        [_] => table.contains_key(key),
+        [first, rest @ ..] => match table.get(first.as_str()).map(Spanned::get_ref) {
+            Some(DeValue::Table(inner)) => is_there(inner, rest, key),
+            _ => false,
+        },
+        [] => false,
     }
 }
 

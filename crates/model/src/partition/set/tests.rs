@@ -196,6 +196,21 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
     }
 }
 
+/// Regression: a table that a set does not have, and a key like one that is there, hid what has nothing to do with them; of a text
+/// that is no TOML the first mistake is told.
+#[test]
+fn a_misspelt_table_or_key_hides_only_what_may_name_it() {
+    let text = "[network.n]\nlinks = 9\n[partitions.b]\nprogram = [\"/bin/true\"]\n[partition.a]\nprogram = [\"/bin/true\"]\n\
+                memory_mib = 1\nafter = [\"b\"]\nready2 = 1\nready = { tcp = 80, file = \"/x\" }\n[nett.x]\ny = 1\n";
+    let lines = |text: &str| -> Vec<Option<usize>> {
+        let errors = PartitionSet::from_toml(text, "s").expect_err("much is wrong");
+        errors.0.iter().map(|error| error.line).collect()
+    };
+    assert_eq!(lines(text), [2, 3, 7, 9, 10, 11].map(Some));
+    assert_eq!(lines("[partition.a]\nprogram = [\"x\"]\ncpus = \n[network.n]\nlinks = = 3\n"), [Some(3)]);
+    assert_eq!(lines("[networks.n]\n[partition.a]\nprogram = [\"x\"]\nnetworks = [\"n\"]\n"), [Some(1)]);
+}
+
 /// What could not be read hides only what may come from it, in lists each thing alone; those after it keep their lines.
 #[test]
 fn what_cannot_be_read_hides_nothing_else() {
