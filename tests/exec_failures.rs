@@ -126,6 +126,22 @@ fn memory_that_runs_out_is_told_with_who_had_most_of_it() {
     }
 }
 
+/// Regression: "the largest was dd (1 MiB)" did not say what had the rest.
+#[test]
+fn memory_that_files_have_is_told_when_it_runs_out() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let fill = "for at in /tmp /dev/shm /run /var/tmp; do head -c 300M /dev/zero > $at/full; done";
+    let output = here.run(&["--memory", "128MiB", "--", "sh", "-c", fill]);
+    let said = complaint(&output);
+    let (_, files) = said.split_once("elsewhere in memory had ").expect(&said);
+    let mib: u64 = files.split_once(" MiB").expect(&said).0.parse().expect(&said);
+    assert!((40..128).contains(&mib), "{said}");
+    here.assert_nothing_left();
+}
+
 #[test]
 fn a_boot_that_takes_too_long_ends_in_time() {
     if !guests_start() {

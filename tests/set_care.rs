@@ -204,6 +204,26 @@ fn what_is_not_ready_in_time_has_failed_and_says_why() {
     assert!(told.code == Some(2) && told.err.contains("wanted one of command"), "{told:?}");
 }
 
+/// Regression: a misspelt command was found out by a healthy program that was ended again and again.
+#[test]
+fn commands_of_checks_that_are_not_there_are_told_at_the_start() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text = r#"
+[partition.db]
+program = ["/bin/sleep", "1000"]
+ready = { command = ["true"] }
+health = { command = ["pg_isreadyy"], interval_s = 3600 }
+"#;
+    let said = bench.up(&bench.file("plant.toml", text));
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.err.contains("db: health: pg_isreadyy was not found in any folder of PATH="), "{said:?}");
+    assert!(!said.err.contains("ready: true"), "{said:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
 #[test]
 fn what_is_unwell_is_started_again() {
     if !guests_are_there() {

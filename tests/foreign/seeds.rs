@@ -261,7 +261,11 @@ pub fn partition() -> Seeds {
         FromGuest::Refused { code: 127, reason: "not found".to_owned() },
         FromGuest::OutputEnds { stream: Stream::Output, bytes: u64::MAX },
         FromGuest::MemoryRanOut {
-            victim: Victim { name: "tail".to_owned(), memory: Bytes::from_bytes(1 << 27) },
+            victim: Victim {
+                name: "tail".to_owned(),
+                memory: Bytes::from_bytes(1 << 27),
+                files: Bytes::from_bytes(1 << 20),
+            },
         },
         FromGuest::Ended { how: ProgramEnd::Signal(9) },
     ];
@@ -408,7 +412,11 @@ pub fn session_packets() -> Seeds {
         word(SessionWord::Resize { size: TerminalSize { rows: 1, columns: 2 } }),
         word(SessionWord::Close),
         word(SessionWord::MemoryRanOut {
-            victim: Victim { name: "tail".to_owned(), memory: Bytes::from_bytes(1 << 27) },
+            victim: Victim {
+                name: "tail".to_owned(),
+                memory: Bytes::from_bytes(1 << 27),
+                files: Bytes::from_bytes(1 << 20),
+            },
         }),
         word(SessionWord::Ended { how: ProgramEnd::Exit(3) }),
         SessionContent::Bytes(stream, b"some words".to_vec()),

@@ -142,16 +142,26 @@ pub struct Victim {
     /// What it had of the memory.
     #[serde(rename = "memory_bytes")]
     pub memory: Bytes,
+    /// What files had of it that nothing but memory holds: in `/tmp`, `/dev/shm`, and what else is in no tree that is kept.
+    #[serde(rename = "files_bytes")]
+    pub files: Bytes,
 }
 
 impl Victim {
     /// What is said of it, in a partition with so much memory.
     pub fn words(&self, memory: Mebibytes) -> String {
-        let whole = memory.get();
-        match (self.name.as_str(), self.memory.get() >> 20) {
-            ("", _) => format!("memory ran out ({whole} MiB)"),
-            (name, mib) => format!("memory ran out ({whole} MiB); the largest was {name} ({mib} MiB)"),
-        }
+        let (whole, files) = (memory.get(), self.files.get() >> 20);
+        let largest = match (self.name.as_str(), self.memory.get() >> 20) {
+            ("", _) => String::new(),
+            (name, mib) => format!("; the largest was {name} ({mib} MiB)"),
+        };
+        // Otherwise the reason is the process.
+        let files = if self.files > self.memory && files > 0 {
+            format!("; files in /tmp, /dev/shm and elsewhere in memory had {files} MiB")
+        } else {
+            String::new()
+        };
+        format!("memory ran out ({whole} MiB){largest}{files}")
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use crate::run::{Order, Streams};
+use crate::run::{Order, Streams, find_program};
 use crate::session::{SessionKind, connect, converse};
-use model::partition::ProgramEnd;
 use model::partition::session::{Ask, Further, Look};
-use model::partition::set::{Health, Ready, ReadyCheck};
+use model::partition::set::{Health, PartitionUnit, Ready, ReadyCheck};
+use model::partition::{Content, Program, ProgramEnd};
 use units::Reason;
 
 /// Between two looks at what is not ready yet.
@@ -63,6 +63,21 @@ pub fn until_unwell(door: &Path, health: &Health, wait: &Wait<'_>) -> Option<Str
             return Some(format!("it was unwell {in_a_row} times in a row: {}: {why}", health.check));
         }
     }
+}
+
+/// Commands by which it is looked at that are not there. Its program may bring them, so this is no fault.
+pub fn remarks(unit: &PartitionUnit) -> Vec<String> {
+    let Content::Program(program) = &unit.spec.content else { return Vec::new() };
+    let ready = unit.ready.as_ref().map(|ready| ("ready", &ready.check));
+    let health = unit.health.as_ref().map(|health| ("health", &health.check));
+    // What a saved layer holds only the partition can tell.
+    let checks = ready.into_iter().chain(health).filter(|_| program.layer.is_none());
+    let missing = checks.filter_map(|(key, check)| {
+        let ReadyCheck::Command(argv) = check else { return None };
+        let failed = find_program(&Program { argv: argv.clone(), ..program.clone() }).err()?;
+        Some(format!("{key}: {}: it fails unless its program puts it there", failed.reason))
+    });
+    missing.collect()
 }
 
 /// Whether it is so now; why not.

@@ -15,7 +15,7 @@ use super::down::{self, Gone, Manner};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, At, Begun, Part, Readiness, ended_well, failure};
 use super::resolve::Kept;
-use super::{channels, judge, process, root, status, watch};
+use super::{channels, judge, process, ready, root, status, watch};
 use crate::{place, run};
 use model::partition::set::{
     Fault, PartitionSet, Phase, SET_SCHEMA, SetRecord, Tools, Undertaking, UnitSpec,
@@ -53,7 +53,7 @@ pub enum Step {
     Undone(Vec<String>),
     /// An image is made ready, which may take long.
     Prepares(String),
-    /// What this host cannot hold as it was asked, and what holds it instead.
+    /// What is not as it was asked for on this host, and what that means.
     Remark(String, String),
     /// So many are to be started, or waited for.
     Begins(usize),
@@ -113,7 +113,8 @@ pub fn up(wanted: &Wanted<'_>, cancel: &Cancel, tell: &mut dyn FnMut(Step)) -> R
     let kept: Vec<Kept> = kept.into_iter().map(called).collect();
     for one in &kept {
         if let UnitSpec::Partition(unit) = &one.unit {
-            for remark in place::remarks(&unit.spec.resources, &unit.spec.disks) {
+            let placed = place::remarks(&unit.spec.resources, &unit.spec.disks);
+            for remark in placed.into_iter().chain(ready::remarks(unit)) {
                 tell(Step::Remark(one.folder.clone(), remark));
             }
         }

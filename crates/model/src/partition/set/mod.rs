@@ -107,7 +107,7 @@ pub struct PartitionEntry {
     #[serde(skip_serializing_if = "ImageEntry::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "super::image::ImageKey"))]
     pub image: ImageEntry,
-    /// Virtual CPUs, 1 … 256.
+    /// Virtual CPUs, 1 … 255.
     pub cpus: u32,
     /// Host CPUs, `2-3,8`: as many as `cpus` binds one to one, any other number lets all use all.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -139,7 +139,11 @@ fn a_connection_that_is_cut_off_before_anybody_took_it_is_closed_inside() {
 fn who_had_most_of_the_memory_that_ran_out_is_told() {
     let (ours, mut theirs) = UnixStream::pair().expect("a pair");
     let (_give, orders) = channel();
-    let victim = Victim { name: "ta\x1bil".to_owned(), memory: Bytes::from_bytes(7 << 20) };
+    let victim = Victim {
+        name: "ta\x1bil".to_owned(),
+        memory: Bytes::from_bytes(7 << 20),
+        files: Bytes::from_bytes(0),
+    };
     say(&mut theirs, SessionWord::Started);
     say(&mut theirs, SessionWord::MemoryRanOut { victim });
     say(&mut theirs, SessionWord::Ended { how: ProgramEnd::Signal(9) });

@@ -88,7 +88,7 @@ impl StarvedWatch {
         if self.messages.is_some() && since.elapsed() < WRITTEN_WITHIN {
             return Killed::NotWritten;
         }
-        Killed::Largest(Victim { name: String::new(), memory: Bytes::from_bytes(0) })
+        Killed::Largest(Victim { name: String::new(), memory: Bytes::from_bytes(0), files: files() })
     }
 
     fn largest(&mut self) -> Option<Victim> {
@@ -117,6 +117,14 @@ fn killed() -> u64 {
     line.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
+/// What files have that only memory holds. They outlive who was killed.
+fn files() -> Bytes {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("Shmem:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    Bytes::from_bytes(kib.unwrap_or(0).saturating_mul(1024))
+}
+
 /// Whom a record of `/dev/kmsg` says was killed: `…;Out of memory: Killed process 71 (tail) total-vm:…kB, anon-rss:…kB, …`.
 fn of(record: &str) -> Option<Victim> {
     // Programs can write records, too: those of the kernel are of facility 0.
@@ -133,7 +141,7 @@ fn of(record: &str) -> Option<Victim> {
     };
     let kib = ["anon-rss:", "file-rss:", "shmem-rss:"].iter().filter_map(|key| kib(key));
     let memory = Bytes::from_bytes(kib.fold(0, u64::saturating_add).saturating_mul(1024));
-    Some(Victim { name: name.chars().take(LONGEST_TEXT).collect(), memory })
+    Some(Victim { name: name.chars().take(LONGEST_TEXT).collect(), memory, files: files() })
 }
 
 #[cfg(test)]
