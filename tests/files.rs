@@ -18,7 +18,7 @@ use nix::unistd::geteuid;
 use skips::{Need, skip};
 
 /// What is otherwise in a partition than natively, mostly an error; the reasons are in docs/partitions.md.
-const OTHERWISE: [(&str, &str); 17] = [
+const OTHERWISE: [(&str, &str); 20] = [
     ("anonymous_file", "ENOTSUP"),
     ("folder_is_locked", "ENOLCK"),
     ("folder_is_locked_for_a_part", "ENOLCK"),
@@ -36,6 +36,9 @@ const OTHERWISE: [(&str, &str); 17] = [
     ("time_of_birth", "False"),
     ("direct_writing_at_an_odd_place", "3"),
     ("reading_without_a_time_of_access", "False"),
+    ("growing_over_what_was_stored_behind_the_end", "67"),
+    ("seeking_beyond_what_a_file_can_hold", "1152921504606846976"),
+    ("being_told_of_what_is_made_with_its_number", "ENODEV"),
 ];
 
 /// Long enough for all operations under the translator.

@@ -1144,6 +1144,46 @@ def reading_without_a_time_of_access():
     os.read(os.open("f", os.O_RDONLY | os.O_NOATIME), 3)
     return os.stat("f").st_atime == 5
 
+@operation
+def bit_of_a_group_that_may_not_execute_it():
+    def room(name):
+        fallocate(os.open(name, os.O_RDWR), 0, 0, 4096)
+
+    said = []
+    for change in (write, lambda name: os.truncate(name, 1), room):
+        write("f")
+        os.chmod("f", 0o2767)
+        as_user(1234, lambda: change("f"))
+        said.append(mode("f"))
+    return said
+
+@operation
+def appending_by_a_flag_of_one_write():
+    fd = os.open(write("f", b"0123456789"), os.O_RDWR)
+    os.pwritev(fd, [b"Z"], 0, os.RWF_APPEND)
+    return read("f")
+
+@operation
+def growing_over_what_was_stored_behind_the_end():
+    fd = os.open(write("f", b"x" * 8192), os.O_RDWR)
+    memory = mmap.mmap(fd, 8192)
+    os.ftruncate(fd, 5000)
+    memory[5500] = 67
+    os.pwrite(fd, b"x", 7000)
+    os.fsync(fd)
+    return read("f")[5500]
+
+@operation
+def seeking_beyond_what_a_file_can_hold():
+    return os.lseek(os.open(write("f"), os.O_RDWR), 1 << 60, os.SEEK_SET)
+
+@operation
+def being_told_of_what_is_made_with_its_number():
+    fd = call("fanotify_init", 0x200 | 2, os.O_RDONLY)  # FAN_REPORT_FID | FAN_NONBLOCK
+    call("fanotify_mark", fd, 1, ctypes.c_ulong(0x40000100), AT_FDCWD, b".")  # FAN_MARK_ADD; FAN_CREATE | FAN_ONDIR
+    write("f")
+    return len(os.read(fd, 4096)) > 0
+
 
 def main(folder):
     os.umask(0o022)
