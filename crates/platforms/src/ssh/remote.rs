@@ -257,17 +257,22 @@ pub fn run_there(
     Ok(text)
 }
 
-/// Whether a file on a machine has this SHA-256, in digits. If so its time says that it was wanted now.
+/// Whether a file on a machine has this SHA-256, in digits, in a folder that only its user can enter. If so its time says that it was
+/// wanted now.
 ///
 /// # Errors
 /// The machine is not reached.
 pub fn has_digest(ssh: &SshSpec, path: &str, digits: &str, cancel: &Cancel) -> Result<bool, Reason> {
     let destination = one_destination(ssh)?;
-    if !is_plain_path(path) {
+    let Some((folder, _)) =
+        path.rsplit_once('/').filter(|(folder, _)| is_plain_path(folder) && is_plain_path(path))
+    else {
         return Ok(false);
-    }
+    };
     // Checked: nothing in it means anything to a shell.
-    let remote = format!("touch -c {path} && sha256sum {path} || true");
+    let remote = format!(
+        "[ \"$(stat -c %a:%u {folder})\" = \"700:$(id -u)\" ] && touch -c {path} && sha256sum {path} || true"
+    );
     let told = call(ssh, destination, &remote, None, COPY_LIMIT, cancel)?;
     Ok(told.split_whitespace().next() == Some(digits))
 }
