@@ -13,12 +13,9 @@ use partition::set::logs::Reader;
 use partition::set::root::state_root;
 use partition::set::{find, status};
 use platforms::Cancel;
-use report::text::printable;
 
 /// How often it is looked whether more was written.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Most characters of a line on a terminal.
-const LONGEST_LINE: usize = 4000;
 
 /// Prints its output to ours, and its errors to ours, wherever it is.
 pub fn run(args: &LogsArgs) -> Verdict {
@@ -69,18 +66,6 @@ pub fn print(args: &Logs, cancel: &Cancel) -> Verdict {
 /// Whole lines, unless no more come; whether there was something.
 fn write<W: Write + IsTerminal>(log: &mut Reader, to: &mut W, goes_on: bool) -> io::Result<bool> {
     let bytes = log.read(!goes_on);
-    pass_on(&bytes, to)?;
+    output::pass_on(&bytes, to)?;
     Ok(!bytes.is_empty())
-}
-
-/// Passes on what was written. A terminal gets nothing that could move its cursor.
-pub fn pass_on<W: Write + IsTerminal>(bytes: &[u8], to: &mut W) -> io::Result<()> {
-    if to.is_terminal() {
-        for line in String::from_utf8_lossy(bytes).lines() {
-            writeln!(to, "{}", printable(line, LONGEST_LINE))?;
-        }
-    } else {
-        to.write_all(bytes)?;
-    }
-    to.flush()
 }

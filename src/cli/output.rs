@@ -6,6 +6,10 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use report::terminal::Style;
+use report::text::printable;
+
+/// Most characters of a line that somebody has written, on a terminal.
+const LONGEST_LINE: usize = 4000;
 
 /// A progress bar where stderr is a terminal; its length and words are its owner's.
 pub fn bar() -> Option<ProgressBar> {
@@ -26,6 +30,18 @@ pub fn data(text: &str) -> io::Result<()> {
         stdout.write_all(b"\n")?;
     }
     stdout.flush()
+}
+
+/// Passes on what somebody has written. A terminal gets nothing that could move its cursor.
+pub fn pass_on<W: Write + IsTerminal>(bytes: &[u8], to: &mut W) -> io::Result<()> {
+    if to.is_terminal() {
+        for line in String::from_utf8_lossy(bytes).lines() {
+            writeln!(to, "{}", printable(line, LONGEST_LINE))?;
+        }
+    } else {
+        to.write_all(bytes)?;
+    }
+    to.flush()
 }
 
 /// Tells the user something that is not data.

@@ -176,7 +176,7 @@ pub struct OneArgs {
     after_help = "Examples:\n  bulkhead logs db\n  bulkhead logs -f plant/db     goes on until db has ended\n  \
                   bulkhead logs --tail 10 db 2> /dev/null\n  bulkhead logs -f plant-plan/plan.json/db --on b    on host b of that plan\n\n\
                   Its output goes to stdout, its errors to stderr; of a disk image, what came \
-                  over its console.\nThe last megabyte or two of each is kept. On a terminal nothing is shown that could move the cursor."
+                  over its console.\nThe last megabyte or two of each is kept, and more while somebody follows it. On a terminal nothing is shown that could move the cursor."
 )]
 pub struct LogsArgs {
     /// The partition, where need be after its set, or the plan.json it is of

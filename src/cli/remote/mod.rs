@@ -3,17 +3,16 @@
 //! ```text
 //!  here                                      there
 //!  known: was it put there before? if not: ► settle: this program into the cache folder, named by what is in it
-//!  run_settled errand ─ plan, set, verb ───► serve: plan and set into the cache folder ─► `up`, `down`, `ps`, … as if typed there
+//!  streams     errand ─ plan, set, verb ───► serve: plan and set into the cache folder ─► `up`, `down`, `ps`, … as if typed there
 //!   └ lines, then its output ◄───────────────┘   this end is gone, or Ctrl-C here: what `up` has begun is undone
 //! ```
 
 mod known;
 mod serve;
 mod settle;
+mod streams;
 
-use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow};
 use serde::{Deserialize, Serialize};
@@ -21,12 +20,11 @@ use serde::{Deserialize, Serialize};
 use super::args::UpArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::plan::{Asking, Chosen};
-use super::{file, interrupt, logs, output, plan, up};
+use super::{file, interrupt, plan, up};
 use images::Digest;
 use model::experiment::SshSpec;
 use partition::set::one::Request;
-use platforms::Cancel;
-use platforms::ssh::errand::{ErrandError, Lines, Taker, run_settled};
+use platforms::ssh::errand::ErrandError;
 use report::text::printable;
 
 pub use serve::serve;
@@ -34,8 +32,6 @@ pub use settle::settle;
 
 /// Longest path that a machine may answer with, and its line's end.
 const MOST_PATH: u64 = 1025;
-/// Most bytes of what another machine prints that are kept.
-const MOST_OUTPUT: usize = 64 << 20;
 /// Most characters of a line of another machine's that are shown.
 const LONGEST_LINE: usize = 100_000;
 
@@ -151,10 +147,10 @@ pub fn run(chosen: &Chosen, destination: &str, errand: &Errand, plan: &Path) -> 
     }
     let program = settled.map_err(anyhow::Error::msg).or_lacking()?;
     let asked = serde_json::to_vec(errand).or_bad_input()?;
-    let call = Call { ssh: &ssh, program: &program, asked: &asked, cancel: &cancel };
+    let call = streams::Call { ssh: &ssh, program: &program, asked: &asked, cancel: &cancel };
     let told = match errand {
-        Errand::Logs(_) => passed_on(&call).or_lacking()?,
-        _ => kept_and_told(&call, &chosen.host).or_lacking()?,
+        Errand::Logs(_) => streams::passed_on(&call).or_lacking()?,
+        _ => streams::kept_and_told(&call, &chosen.host).or_lacking()?,
     };
     let code = match told {
         Ok(code) => code,
@@ -191,80 +187,4 @@ fn what_is_left(chosen: &Chosen, errand: &Errand, plan: &Path) -> String {
         Errand::One { .. } => format!("what was begun there goes on by itself: {look}"),
         Errand::Ps { .. } | Errand::Logs(_) => "try again".to_owned(),
     }
-}
-
-/// An errand for a program over there.
-struct Call<'a> {
-    ssh: &'a SshSpec,
-    program: &'a str,
-    asked: &'a [u8],
-    cancel: &'a Cancel,
-}
-
-impl Call<'_> {
-    fn run(&self, takers: [Taker<'_>; 2]) -> Result<i32, ErrandError> {
-        run_settled(self.ssh, self.program, self.asked, takers, self.cancel)
-    }
-}
-
-/// Tells what it says as it comes, and prints what it printed when it has ended.
-fn kept_and_told(call: &Call<'_>, host: &str) -> io::Result<Result<i32, ErrandError>> {
-    let (mut kept, mut lines) = (Vec::new(), Lines::default());
-    let tell = |line: &str| output::say(&format!("{host}: {}", printable(line, LONGEST_LINE)));
-    let mut keep = |piece: &[u8]| {
-        let room = MOST_OUTPUT.saturating_sub(kept.len());
-        kept.extend_from_slice(piece.get(..room).unwrap_or(piece));
-        Ok(())
-    };
-    let mut hear = |piece: &[u8]| {
-        lines.add(piece, tell);
-        Ok(())
-    };
-    let told = call.run([&mut keep, &mut hear]);
-    lines.end(tell);
-    if told.is_ok() {
-        show(&String::from_utf8_lossy(&kept))?;
-    }
-    Ok(told)
-}
-
-/// Passes both streams on as they come, as `logs` does here.
-fn passed_on(call: &Call<'_>) -> io::Result<Result<i32, ErrandError>> {
-    let failed = OnceLock::new();
-    // Whoever cannot take it ends the errand, and is told why.
-    let refused = |error: io::Error| {
-        let kind = error.kind();
-        let _ = failed.set(error);
-        io::Error::from(kind)
-    };
-    let (mut out, mut err) = (Lines::default(), Lines::default());
-    let mut output = |piece: &[u8]| pass_on(&mut out, piece, &mut io::stdout().lock()).map_err(refused);
-    let mut errors = |piece: &[u8]| pass_on(&mut err, piece, &mut io::stderr().lock()).map_err(refused);
-    let told = call.run([&mut output, &mut errors]);
-    out.end(|line| drop(logs::pass_on(format!("{line}\n").as_bytes(), &mut io::stdout().lock())));
-    err.end(|line| drop(logs::pass_on(format!("{line}\n").as_bytes(), &mut io::stderr().lock())));
-    failed.into_inner().map_or(Ok(told), Err)
-}
-
-/// Bytes as they are, but whole lines to a terminal.
-fn pass_on<W: Write + IsTerminal>(lines: &mut Lines, piece: &[u8], to: &mut W) -> io::Result<()> {
-    if !to.is_terminal() {
-        return logs::pass_on(piece, to);
-    }
-    let mut passed = Ok(());
-    lines.add(piece, |line| {
-        if passed.is_ok() {
-            passed = logs::pass_on(format!("{line}\n").as_bytes(), to);
-        }
-    });
-    passed
-}
-
-/// What was printed there, line by line: the machine is not trusted with the terminal.
-fn show(text: &str) -> std::io::Result<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    let lines: Vec<String> = text.lines().map(|line| printable(line, LONGEST_LINE)).collect();
-    output::data(&lines.join("\n"))
 }

@@ -29,8 +29,8 @@ const END_BYTES: u64 = 16 << 10;
 const END_LINES: usize = 40;
 /// A line that is longer is handed out in pieces.
 const MOST_WAITING: usize = 64 << 10;
-/// So often a file is looked for again that was put aside just when it was to be opened.
-const MOST_TRIES: usize = 100;
+/// Most files that are gone through at once; the next look goes on.
+const MOST_AT_ONCE: usize = 100;
 
 /// A log that is written from the other end of a pipe until nobody holds that any more.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ impl Drop for Log {
 /// Puts a log aside, removes what nobody needs of those before it, and begins a new one.
 fn put_aside(path: &Path) -> io::Result<File> {
     let before = numbers(path);
-    fs::rename(path, aside(path, before.last().unwrap_or(&0) + 1))?;
+    fs::rename(path, aside(path, before.last().map_or(1, |last| last.saturating_add(1))))?;
     let mut left = before.len();
     for number in before {
         if left < MOST_ASIDE && is_being_read(&aside(path, number)) {
@@ -124,30 +124,10 @@ impl Reader {
 
     /// What has come since the last time: whole lines, or all that there is.
     pub fn read(&mut self, all: bool) -> Vec<u8> {
-        let mut tries = 0;
-        while tries < MOST_TRIES {
-            // Before the file is read: what has a number by now is written no more.
-            let there = numbers(&self.path);
-            if let Some((mut file, number)) = self.open.take() {
-                let has_ended = there.last().is_some_and(|last| *last >= number);
-                let is_ours = has_ended || self.is_current(&file);
-                self.take(&mut file);
-                if !has_ended && is_ours {
-                    self.open = Some((file, number));
-                    break;
-                }
-                // Neither put aside nor the log: who began it anew has begun to count anew.
-                let is_replaced = !has_ended && numbers(&self.path).last().is_none_or(|last| *last < number);
-                self.done = if is_replaced { 0 } else { number };
-            }
-            let was = tries;
-            match self.next(&there) {
-                Ok(next) => self.open = next,
-                Err(_) => tries += 1,
-            }
-            if self.open.is_none() && tries == was {
-                break;
-            }
+        let mut steps = 0;
+        // What was put aside just when it was to be opened is looked for anew.
+        while steps < MOST_AT_ONCE && self.step().unwrap_or(true) {
+            steps += 1;
         }
         let end = if all || self.waiting.len() > MOST_WAITING {
             self.waiting.len()
@@ -162,27 +142,46 @@ impl Reader {
         std::mem::take(&mut self.has_missed)
     }
 
-    /// The file after the last one, held so that those after it stay; none where there is none yet.
+    /// Reads what is open to its end and opens the one after it; whether there may be more now.
     ///
     /// # Errors
-    /// It was put aside or removed at this moment.
-    fn next(&mut self, there: &[u64]) -> io::Result<Option<(File, u64)>> {
-        let last = there.last().copied().unwrap_or(0).max(self.done);
-        let aside =
-            there.iter().copied().find(|number| *number > self.done).map(|number| aside(&self.path, number));
-        let number = there.iter().copied().find(|number| *number > self.done).unwrap_or(last + 1);
-        let is_aside = aside.is_some();
-        let path = aside.unwrap_or_else(|| self.path.clone());
-        let file = match own_file(&path, OFlag::O_RDONLY) {
-            Err(error) if !is_aside && error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
-        };
-        // Where it cannot be had, it is read all the same.
-        let _ = file.try_lock_shared();
-        if !is_aside && numbers(&self.path).last().copied().unwrap_or(0).max(self.done) != last {
-            return Err(io::ErrorKind::Interrupted.into());
+    /// What was to be opened was put aside or removed at this moment.
+    fn step(&mut self) -> io::Result<bool> {
+        // Before the file is read: what has a number by now is written no more.
+        let there = numbers(&self.path);
+        if let Some((mut file, number)) = self.open.take() {
+            let is_among = |there: &[u64]| there.last().is_some_and(|last| *last >= number);
+            let has_ended = is_among(&there);
+            let is_current = self.is_current(&file);
+            // A log is put aside long before it has so many bytes.
+            let _ = Read::by_ref(&mut file).take(4 * MOST_BYTES).read_to_end(&mut self.waiting);
+            if !has_ended && is_current {
+                self.open = Some((file, number));
+                return Ok(false);
+            }
+            // Neither put aside nor the log: who began it anew counts anew.
+            self.done = if has_ended || is_among(&numbers(&self.path)) { number } else { 0 };
         }
-        if self.done > 0 && number > self.done + 1 {
+        self.open = self.next(&there)?;
+        Ok(self.open.is_some())
+    }
+
+    /// The file after the last one, held so that those after it stay; none where there is none yet.
+    fn next(&mut self, there: &[u64]) -> io::Result<Option<(File, u64)>> {
+        let highest = |there: &[u64]| there.last().copied().unwrap_or(0).max(self.done);
+        let (file, number) = if let Some(number) = there.iter().copied().find(|number| *number > self.done) {
+            (held(&aside(&self.path, number))?, number)
+        } else {
+            let file = match held(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                file => file?,
+            };
+            if highest(&numbers(&self.path)) != highest(there) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            (file, highest(there).saturating_add(1))
+        };
+        if self.done > 0 && number - 1 > self.done {
             self.has_missed = true;
             // The rest of this line is gone.
             if self.waiting.last().is_some_and(|byte| *byte != b'\n') {
@@ -196,12 +195,14 @@ impl Reader {
     fn is_current(&self, file: &File) -> bool {
         own_file(&self.path, OFlag::O_RDONLY).map_or(true, |there| is_same(file, &there))
     }
+}
 
-    /// Reads a log from where it was read to.
-    fn take(&mut self, log: &mut File) {
-        // A log is put aside long before it has so many bytes.
-        let _ = log.take(4 * MOST_BYTES).read_to_end(&mut self.waiting);
-    }
+/// A file to read, which is not removed as long as it is open.
+fn held(path: &Path) -> io::Result<File> {
+    let file = own_file(path, OFlag::O_RDONLY)?;
+    // Where no lock can be had, it is read all the same.
+    let _ = file.try_lock_shared();
+    Ok(file)
 }
 
 fn is_same(one: &File, other: &File) -> bool {

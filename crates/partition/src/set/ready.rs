@@ -74,7 +74,7 @@ pub fn remarks(unit: &PartitionUnit) -> Vec<String> {
     let checks = ready.into_iter().chain(health).filter(|_| program.layer.is_none());
     let missing = checks.filter_map(|(key, check)| {
         let ReadyCheck::Command(argv) = check else { return None };
-        let failed = find_program(&Program { argv: argv.clone(), ..program.clone() }).err()?;
+        let failed = find_program(&Program { argv: argv.clone(), ..(**program).clone() }).err()?;
         Some(format!("{key}: {}: it fails unless its program puts it there", failed.reason))
     });
     missing.collect()

@@ -3,11 +3,11 @@
 
 use super::Fault;
 
-/// Keys that say where a partition's files come from: whether a program or folder is there depends on all of them.
-const OF_FILES: [&str; 9] = ["program", "workdir", "image", "files", "ro", "rw", "bind", "volumes", "save"];
-/// A program is also looked for where a variable says.
+/// Keys by which a program is found: variables (`PATH`), and those that say where a partition's files come from.
 const OF_PROGRAM: [&str; 11] =
-    ["program", "workdir", "image", "files", "ro", "rw", "bind", "volumes", "save", "env", "env_file"];
+    ["env", "env_file", "program", "workdir", "image", "files", "ro", "rw", "bind", "volumes", "save"];
+/// Whether a folder is there depends on the latter.
+const OF_FILES: &[&str] = OF_PROGRAM.split_at(2).1;
 
 /// Who has found a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn causes(key: Option<&str>, by: FoundBy) -> &'static [&'static str] {
         (Some("save"), FoundBy::File) => &["files", "image"],
         (Some("image"), FoundBy::File) => &["disk", "program"],
         (Some("program"), FoundBy::Host) => &OF_PROGRAM,
-        (Some("workdir"), FoundBy::Host) => &OF_FILES,
+        (Some("workdir"), FoundBy::Host) => OF_FILES,
         (Some("save"), FoundBy::Host) => &["files", "image", "save_size_mib"],
         (Some("user"), FoundBy::Host) => &["image"],
         (Some("ro"), FoundBy::Host) => &["rw", "program", "workdir"],

@@ -327,8 +327,8 @@ fn decode(mut tree: Spanned<DeTable<'_>>, text: &str) -> ReadSet {
         let is_unknown = error.message().starts_with("unknown field");
         let meant = if is_unknown { meant(&error) } else { None };
         // What looks like nothing that a set has is nothing that others may name.
-        let names_none = is_unknown && meant.is_none();
-        read.lacks_entries |= !(names_none || holds_no_entry(&at.path, &value));
+        let is_like_nothing = is_unknown && meant.is_none();
+        read.lacks_entries |= !(is_like_nothing || holds_no_entry(&at.path, &value));
         at.item = at.item.map(|item| before_cuts(item, &at.path, &read.cuts));
         if let Some(name) = meant
             && !is_there(tree.get_ref(), &at.path, &name)

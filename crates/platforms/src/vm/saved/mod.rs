@@ -14,6 +14,7 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -70,6 +71,10 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| error.to_string())?,
         };
+        let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(format!("others may read it: its mode is {mode:o}, wanted 600").into());
+        }
         // Only the order in which they are given up depends on it.
         let _ = file.set_modified(SystemTime::now());
         Image::open(file, shape).map(Some)
@@ -190,7 +195,7 @@ pub fn state(bytes: &[u8]) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
-    use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+    use std::os::unix::fs::{FileExt, symlink};
 
     use super::*;
 
@@ -248,6 +253,16 @@ mod tests {
         let found = ["1", "2", "3", "4", "5"].map(|shape| store.find(shape).unwrap().is_some());
         assert_eq!(found, [true, false, true, true, true]);
         assert_eq!(names(cache.path()), MOST);
+    }
+
+    /// Regression: those of another mode than promised were taken, as long as others could only read them.
+    #[test]
+    fn what_others_may_read_is_not_taken() {
+        let cache = tempfile::tempdir().unwrap();
+        let store = kept(cache.path(), "one");
+        let path = cache.path().join(FOLDER).join(name("one", SUFFIX));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(store.find("one").unwrap_err().to_string().contains("its mode is 644, wanted 600"));
     }
 
     #[test]
