@@ -238,11 +238,14 @@ fn a_plan_is_brought_up_on_a_machine_behind_ssh_and_ended_from_here() {
     assert_eq!(down.code, Some(0), "{down:?}");
     assert!(down.err.contains("far: plant is down"), "{down:?}");
     assert!(far.copies() == 2 && !foreign.exists());
-    // Likewise where others can reach it.
+    // Where others can reach it, it is not run either.
     let folder = program.parent().expect("a folder");
-    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("the test's own files");
-    far.call(&["ps", &plan, "--on", "far"]);
-    assert_eq!((far.copies(), mode(folder)), (3, 0o700));
+    let allow = |mode| fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("its own files");
+    allow(0o755);
+    let open = far.call(&["ps", &plan, "--on", "far"]);
+    assert_eq!((open.code, far.copies()), (Some(3), 3), "{open:?}");
+    assert!(open.err.contains("can be entered by everybody"), "{open:?}");
+    allow(0o700);
     far.wait_until_nothing_is_there();
     let none = far.call(&["down", &plan, "--on", "far"]);
     assert_eq!(none.code, Some(2), "{none:?}");
