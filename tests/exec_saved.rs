@@ -350,13 +350,16 @@ fn a_layer_lies_over_9p_as_well_and_a_kernel_without_ext4_is_told() {
 
 /// What a layer gives otherwise than the host's own file system, a saved one and a throw-away one: the third column of the table in
 /// docs/partitions.md. All else is as natively.
-const SAVED: [(&str, &str); 4] = [
+const SAVED: [(&str, &str); 7] = [
     ("anonymous_file", "ENOTSUP"),
     ("rename_leaves_a_whiteout", "EINVAL"),
     ("inode_numbers_agree", "False"),
     ("reading_that_may_not_wait", "ENOTSUP"),
+    ("appending_by_a_flag_of_one_write", "b'Z123456789'"),
+    ("growing_over_what_was_stored_behind_the_end", "67"),
+    ("being_told_of_what_is_made_with_its_number", "ENOTSUP"),
 ];
-const THROWN_AWAY: [(&str, &str); 7] = [
+const THROWN_AWAY: [(&str, &str); 8] = [
     ("extents_of_a_file", "ENOTSUP"),
     ("range_is_zeroed", "ENOTSUP"),
     ("direct_write_and_read", "EINVAL"),
@@ -364,6 +367,7 @@ const THROWN_AWAY: [(&str, &str); 7] = [
     ("missing_attribute", "ENOTSUP"),
     ("attribute_is_created_once", "ENOTSUP"),
     ("attributes_of_a_file_without_rights", "ENOTSUP"),
+    ("seeking_beyond_what_a_file_can_hold", "1152921504606846976"),
 ];
 
 /// Lines `name: result`.

@@ -8,9 +8,10 @@
 //! ```
 //! A guest that parks loads its modules and opens its ports, and is told the rest later: see `park`.
 //!
-//! All of it is one thread, but for those that end waits for locks (`waits`) and take the times of files (`times`): PID 1 may fork, cannot
-//! be killed by what runs beside it, and inherits every orphan.
+//! All of it is one thread, but for those that end waits for locks (`waits`) and standstills (`thrashing`) and take the times of files
+//! (`times`): PID 1 may fork, cannot be killed by what runs beside it, and inherits every orphan.
 
+mod aside;
 mod clock;
 mod folder_locks;
 mod inward;
@@ -25,6 +26,7 @@ mod serve;
 mod session;
 mod start;
 mod starved;
+mod thrashing;
 pub mod times;
 mod tree;
 mod waits;
@@ -115,6 +117,7 @@ fn join_networks(config: &GuestConfig, program: &GuestProgram) -> Result<(), Rea
 fn go_on(config: &GuestConfig, program: &GuestProgram, ports: Ports) -> Result<(), Reason> {
     // Before the program's tree covers the kernel's messages.
     let starved = starved::StarvedWatch::begin();
+    thrashing::begin()?;
     let open_sessions =
         || Sessions::new(open_port(SESSIONS_PORT)?, &program.program, own_addresses(config), starved.anew());
     let sessions = program.takes_sessions.then(open_sessions).transpose()?;

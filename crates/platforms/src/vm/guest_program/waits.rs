@@ -15,26 +15,22 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::panic;
-use std::thread::{Builder, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use files::waits::{INTERRUPT, LONGEST_LIST, Listed, WAITS, listed};
-use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::fs::{Mode, OFlags, fgetxattr, openat};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-use super::super::pid1::{in_context, power_off};
-use super::times;
+use super::super::pid1::in_context;
+use super::{aside, times};
 use units::Reason;
 
 /// How often it is looked, while anybody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long nobody is asked who could not answer.
 const AFTER_AN_ERROR: Duration = Duration::from_secs(1);
-/// Stack of the thread: its calls are few.
-const STACK_BYTES: usize = 64 << 10;
 /// Longest line of `/proc/TID/stat`.
 const MOST_STAT: u64 = 4096;
 
@@ -42,19 +38,10 @@ const MOST_STAT: u64 = 4096;
 pub fn begin(trees: File) -> Result<(), Reason> {
     let failed = || in_context::<io::Error>("ending waits for locks");
     let processes = own_proc().map_err(|error| failed()(error.into()))?;
-    end_with_a_panic();
-    // Signals are for the thread that was there before: this one would swallow those that say that a child has ended.
-    let before =
-        SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(|error| failed()(error.into()))?;
     let (same_trees, same_processes) =
         (trees.try_clone().map_err(failed())?, processes.try_clone().map_err(failed())?);
-    let start = |name: &str, run: Box<dyn FnOnce() + Send>| {
-        Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run).map(drop)
-    };
-    let started = start("waits", Box::new(move || watch(&trees, &processes)))
-        .and_then(|()| start("times", Box::new(move || times::watch(&same_trees, &same_processes))));
-    before.thread_set_mask().map_err(|error| failed()(error.into()))?;
-    started.map_err(failed())
+    aside::start("waits", move || watch(&trees, &processes))?;
+    aside::start("times", move || times::watch(&same_trees, &same_processes))
 }
 
 /// One that programs neither cover nor find in use.
@@ -62,16 +49,6 @@ fn own_proc() -> Result<OwnedFd, Errno> {
     let context = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-}
-
-/// A process whose threads do not all end does not end, and nothing ends one that waits for the host: so a panic of PID 1, which would
-/// have the kernel panic, ends the guest itself.
-fn end_with_a_panic() {
-    let told = panic::take_hook();
-    panic::set_hook(Box::new(move |about| {
-        told(about);
-        power_off()
-    }));
 }
 
 fn watch(trees: &File, processes: &OwnedFd) {

@@ -1,0 +1,92 @@
+//! Ends a standstill for want of memory: files in memory have most of it, and what programs need is dropped as fast as it is read again.
+//!
+//! ```text
+//!  waits for the kernel: all stalled for 6 of 10 s ─► the third time in a row? ── yes ─► it is asked to kill the largest (SysRq f)
+//!           ▲                                                │ no                                  │        └─► `starved` tells
+//!           └────────────────────────────────────────────────┴─────────────────────────────────────┘
+//! ```
+//! The kernel itself kills only once nothing at all can be reclaimed, which may take minutes. 60 % for 30 s are what systemd-oomd(8)
+//! begins with. As long as nothing stalls, nothing of this runs. Sources: `Documentation/accounting/psi.rst` (monitoring for pressure
+//! thresholds), `Documentation/admin-guide/sysrq.rst` of Linux.
+
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::io::{Errno, write};
+
+use super::aside;
+use units::Reason;
+
+/// What is asked of the kernel: all that would run stalled for so many microseconds of so many.
+const TRIGGER: &[u8] = b"full 6000000 10000000\0";
+/// It tells of each such time once.
+const TIMES: u32 = 3;
+/// What comes later is not in a row.
+const IN_A_ROW: Duration = Duration::from_secs(15);
+
+/// Begins. It opens what it needs before the program's tree covers it; under a kernel that does not tell there is none.
+pub fn begin() -> Result<(), Reason> {
+    let open = |path: &str| File::options().read(true).write(true).open(path).ok();
+    let Some(pressure) = open("/proc/pressure/memory") else { return Ok(()) };
+    let requests = File::options().write(true).open("/proc/sysrq-trigger");
+    let (Ok(requests), Ok(_)) = (requests, write(&pressure, TRIGGER)) else { return Ok(()) };
+    aside::start("thrashing", move || watch(&pressure, &requests))
+}
+
+fn watch(pressure: &File, requests: &File) {
+    let mut row = Row::default();
+    while waits(pressure) {
+        // Whom it kills, and that there was nobody, the kernel says itself.
+        if row.stood_still(Instant::now()) {
+            let _: Result<usize, Errno> = write(requests, b"f");
+        }
+    }
+}
+
+/// Until the kernel tells; false when it does not any more.
+fn waits(pressure: &File) -> bool {
+    let mut waited = [PollFd::new(pressure.as_fd(), PollFlags::POLLPRI)];
+    loop {
+        match poll(&mut waited, PollTimeout::NONE) {
+            Err(nix::Error::EINTR) => {}
+            Err(_) => return false,
+            Ok(_) => return waited[0].revents().is_some_and(|got| got == PollFlags::POLLPRI),
+        }
+    }
+}
+
+/// How often in a row it stood still.
+#[derive(Default)]
+struct Row {
+    times: u32,
+    last: Option<Instant>,
+}
+
+impl Row {
+    /// Once more, `now`: whether it is enough. Then it begins anew.
+    fn stood_still(&mut self, now: Instant) -> bool {
+        let goes_on = self.last.is_some_and(|last| now.saturating_duration_since(last) < IN_A_ROW);
+        self.times = if goes_on { self.times + 1 } else { 1 };
+        self.last = Some(now);
+        if self.times < TIMES {
+            return false;
+        }
+        *self = Self::default();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stands_still_for_long_is_ended() {
+        let (mut row, begun) = (Row::default(), Instant::now());
+        let seconds = [0, 10, 30, 40, 50, 60, 70, 80, 100];
+        let enough = seconds.map(|second| row.stood_still(begun + Duration::from_secs(second)));
+        assert_eq!(enough, [false, false, false, false, true, false, false, true, false]);
+    }
+}
