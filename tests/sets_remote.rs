@@ -173,6 +173,27 @@ fn up_words(plan: &str) -> Vec<String> {
     ["up", plan, "--on", "far"].map(str::to_owned).into_iter().chain(kernel).collect()
 }
 
+/// `down`, though its copy over there was replaced; and nothing where others can reach it.
+fn end_it_without_a_foreign_program(far: &Far, plan: &str, program: &Path) {
+    // It was copied once; what is in its place with another content is replaced, and not run.
+    assert_eq!(far.copies(), 1);
+    let foreign = far.bench.path("foreign-program-ran");
+    put_script(&far.bench.path("foreign"), &format!("#!/bin/sh\ntouch {}\n", foreign.display()));
+    fs::rename(far.bench.path("foreign"), program).expect("the test's own files");
+    let down = far.call(&["down", plan, "--on", "far"]);
+    assert_eq!(down.code, Some(0), "{down:?}");
+    assert!(down.err.contains("far: plant is down"), "{down:?}");
+    assert!(far.copies() == 2 && !foreign.exists());
+    // Where others can reach it, it is not run either.
+    let folder = program.parent().expect("a folder");
+    let allow = |mode| fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("its own files");
+    allow(0o755);
+    let open = far.call(&["ps", plan, "--on", "far"]);
+    assert_eq!((open.code, far.copies()), (Some(3), 3), "{open:?}");
+    assert!(open.err.contains("can be entered by everybody"), "{open:?}");
+    allow(0o700);
+}
+
 /// One that sleeps.
 const PLC: &str = "[partition.plc]\nprogram = [\"/bin/sleep\", \"1000\"]\n";
 
@@ -229,23 +250,7 @@ fn a_plan_is_brought_up_on_a_machine_behind_ssh_and_ended_from_here() {
     let again = set_fixture::said(&far.up(&plan).output().expect("the program runs"));
     assert_eq!(again.code, Some(0), "{again:?}");
     assert!(again.err.contains("far: nothing is missing"), "{again:?}");
-    // It was copied once; what is in its place with another content is replaced, and not run.
-    assert_eq!(far.copies(), 1);
-    let foreign = far.bench.path("foreign-program-ran");
-    put_script(&far.bench.path("foreign"), &format!("#!/bin/sh\ntouch {}\n", foreign.display()));
-    fs::rename(far.bench.path("foreign"), program).expect("the test's own files");
-    let down = far.call(&["down", &plan, "--on", "far"]);
-    assert_eq!(down.code, Some(0), "{down:?}");
-    assert!(down.err.contains("far: plant is down"), "{down:?}");
-    assert!(far.copies() == 2 && !foreign.exists());
-    // Where others can reach it, it is not run either.
-    let folder = program.parent().expect("a folder");
-    let allow = |mode| fs::set_permissions(folder, fs::Permissions::from_mode(mode)).expect("its own files");
-    allow(0o755);
-    let open = far.call(&["ps", &plan, "--on", "far"]);
-    assert_eq!((open.code, far.copies()), (Some(3), 3), "{open:?}");
-    assert!(open.err.contains("can be entered by everybody"), "{open:?}");
-    allow(0o700);
+    end_it_without_a_foreign_program(&far, &plan, program);
     far.wait_until_nothing_is_there();
     let none = far.call(&["down", &plan, "--on", "far"]);
     assert_eq!(none.code, Some(2), "{none:?}");

@@ -19,6 +19,8 @@ use crate::message::Result;
 
 /// Most that are remembered of a file besides the one that was looked up last.
 const MOST: usize = 16;
+/// With so many the next one is to be asked for each time: each that is believed is looked at for whatever is done to the file.
+const ENOUGH: usize = 4;
 
 /// A name in a folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +51,11 @@ impl Believed {
     /// Whether the name that was looked up last is believed.
     pub fn has_last(&self) -> bool {
         self.until.is_some_and(is_to_come)
+    }
+
+    /// Whether no further name should be believed.
+    pub fn has_enough(&self) -> bool {
+        self.others.iter().filter(|(_, until)| is_to_come(*until)).count() >= ENOUGH
     }
 
     /// Another name was looked up last; this one was it before.
@@ -139,6 +146,19 @@ mod tests {
         assert!(believed.has_last());
         assert_eq!(believed.remove_last(), None);
         assert!(!believed.has_last());
+    }
+
+    #[test]
+    fn enough_are_enough_until_one_is_gone() {
+        let mut believed = Believed::default();
+        believed.tell(LONG);
+        for number in 0..ENOUGH {
+            assert!(!believed.has_enough());
+            looked_up(&mut believed, &format!("{number}"), &format!("{}", number + 1));
+        }
+        assert!(believed.has_enough());
+        believed.remove(&name("0"));
+        assert!(!believed.has_enough());
     }
 
     #[test]

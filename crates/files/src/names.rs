@@ -112,7 +112,8 @@ impl Files {
         let node = self.nodes.get_mut(id)?;
         // Nor does it say whether it was asked by name or through what is open; and what was kept for a second attempt is good for that
         // one alone.
-        if name < LONG && (node.kind == FileType::Symlink || !node.open.is_empty() || is_second) {
+        let is_asked_for = node.kind == FileType::Symlink || !node.open.is_empty() || is_second;
+        if name < LONG && (is_asked_for || node.believed.has_enough()) {
             name = Duration::ZERO;
         }
         node.believed.tell(name);

@@ -80,6 +80,24 @@ fn of_three_names_the_one_that_leads_elsewhere_is_noticed() {
     assert_eq!(anew(&mut guest, |guest| guest.open(node, 0)), Err(STALE));
 }
 
+/// Thousands of names of one file (snapshots, stores of packages): each is made at the cost of few.
+#[test]
+fn of_many_names_few_are_believed_and_none_is_refused() {
+    let mut guest = Guest::new();
+    fs::write(guest.path("0/a"), "x").unwrap();
+    let tree = guest.walk("0");
+    let node = guest.walk("0/a");
+    let believed: Vec<bool> = (0..30)
+        .map(|made_before| {
+            let name = format!("n{made_before}");
+            let made = guest.ask(LINK, tree, &named(longs(&[node]), &name)).expect(&name);
+            assert!(anew(&mut guest, |guest| guest.open(node, 0)).is_ok(), "{name}");
+            (long(&made, 16), number(&made, 32)) != (0, 0)
+        })
+        .collect();
+    assert!(believed.iter().filter(|is_believed| **is_believed).count() < 6, "{believed:?}");
+}
+
 #[test]
 fn what_is_set_by_name_is_set_where_the_name_leads() {
     let mut guest = Guest::new();
