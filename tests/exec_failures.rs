@@ -129,6 +129,7 @@ fn memory_that_runs_out_is_told_with_who_had_most_of_it() {
 /// Regression: "the largest was dd (1 MiB)" did not say what had the rest.
 #[test]
 fn memory_that_files_have_is_told_when_it_runs_out() {
+    // A guest may stand still over this for longer than is waited here, unless that is ended (`thrashing.rs`).
     if !guests_start() {
         return;
     }

@@ -19,7 +19,8 @@ use crate::message::Result;
 
 /// Most that are remembered of a file besides the one that was looked up last.
 const MOST: usize = 16;
-/// With so many the next one is to be asked for each time: each that is believed is looked at for whatever is done to the file.
+/// With so many the next one is to be asked for each time. More come only from renames: the guest's kernel goes on believing what it
+/// has renamed.
 const ENOUGH: usize = 4;
 
 /// A name in a folder.

@@ -111,7 +111,7 @@ impl Files {
         let is_second = self.is_second();
         let node = self.nodes.get_mut(id)?;
         // Nor does it say whether it was asked by name or through what is open; and what was kept for a second attempt is good for that
-        // one alone.
+        // one alone. Of a file with many names no further one: all that are believed are looked at for whatever is done to it.
         let is_asked_for = node.kind == FileType::Symlink || !node.open.is_empty() || is_second;
         if name < LONG && (is_asked_for || node.believed.has_enough()) {
             name = Duration::ZERO;

@@ -16,10 +16,11 @@ const STACK_BYTES: usize = 64 << 10;
 pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Reason> {
     static HOOK: Once = Once::new();
     HOOK.call_once(end_with_a_panic);
-    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(in_context(name))?;
+    let starting = format!("starting the thread {name}");
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK).map_err(in_context(&starting))?;
     let started = Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(run);
-    before.thread_set_mask().map_err(in_context(name))?;
-    started.map(drop).map_err(in_context(name))
+    before.thread_set_mask().map_err(in_context(&starting))?;
+    started.map(drop).map_err(in_context(&starting))
 }
 
 /// A process whose threads do not all end does not end, and nothing ends one that waits for the host: so a panic of PID 1, which would
