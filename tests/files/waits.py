@@ -14,6 +14,8 @@ SET_AND_WAIT = {"record": fcntl.F_SETLKW, "description": 38}
 SEIZE, INTERRUPT, DETACH = 0x4206, 0x4207, 17
 PATIENCE = [60]
 STILL_WAITS = 200
+# How those ended that have ended: the system tells it once.
+ENDED = {}
 
 
 def take(kind, place):
@@ -47,19 +49,20 @@ def named(code):
 def outcome(child, patience=None, flags=0):
     """How a process ended or stopped, if it has by then."""
     until = time.monotonic() + (PATIENCE[0] if patience is None else patience)
-    while True:
+    while child not in ENDED:
         found, status = os.waitpid(child, os.WNOHANG | flags)
         if found and os.WIFSTOPPED(status):
             return "stopped by %d" % os.WSTOPSIG(status)
-        if found and os.WIFSIGNALED(status):
-            return "ended by %d" % os.WTERMSIG(status)
         if found:
-            return named(os.WEXITSTATUS(status))
+            by = os.WIFSIGNALED(status)
+            ENDED[child] = "ended by %d" % os.WTERMSIG(status) if by else named(os.WEXITSTATUS(status))
+            break
         if time.monotonic() > until:
             # Once somebody hangs who should not, others may as well.
             PATIENCE[0] = 1 if patience is None else PATIENCE[0]
             return "waits"
         time.sleep(0.02)
+    return ENDED[child]
 
 
 def say(name, *results):
@@ -141,13 +144,14 @@ def the_other_thread_goes_on(said):
 
 
 def blocked_and_ignored_signals_do_nothing():
-    def act(block):
-        if block:
-            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-        else:
-            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        return take("flock", "host")
-    children = {name: begin(lambda: act(name == "blocked")) for name in ("blocked", "ignored")}
+    wait = lambda: take("flock", "host")
+    # What a process has of its parent it has from its first step on, however slow it is.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    children = {"blocked": begin(wait)}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    children["ignored"] = begin(wait)
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     time.sleep(0.5)
     for child in children.values():
         os.kill(child, signal.SIGUSR1)
