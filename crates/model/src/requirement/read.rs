@@ -53,9 +53,9 @@ impl RequirementFile {
     }
 
     fn read(text: &str, stem: &str, most: usize) -> Result<Self, SetErrors> {
-        let mut tree = ReadSet::whole_tree(text, most).map_err(|error| SetErrors(vec![error]))?;
+        let (mut tree, mut errors) =
+            ReadSet::whole_tree(text, most).map_err(|error| SetErrors(vec![error]))?;
         let mut faults = Faults::default();
-        let mut errors = Vec::new();
         let table = tree.get_mut();
         let requirements = take(table, text, &mut errors);
         let known = partitions(table);

@@ -32,10 +32,10 @@ pub struct ReadSystem {
 impl ReadSystem {
     /// Reads and checks a file; a system without a name is called `stem`.
     pub fn of(text: &str, stem: &str) -> Self {
-        let mut tree = match ReadSet::tree(text) {
-            Ok(tree) => tree,
+        let (mut tree, twice) = match ReadSet::tree(text) {
+            Ok(read) => read,
             Err(error) => {
-                return Self { set: ReadSet::wrong(error), beside: Ok(Beside::default()) };
+                return Self { set: ReadSet::default().besides(vec![error]), beside: Ok(Beside::default()) };
             }
         };
         let beside = split(tree.get_mut());
@@ -46,7 +46,7 @@ impl ReadSystem {
                 told.problem = told.problem.replace("bulkhead schema set", "bulkhead schema system");
                 told
             });
-        Self { set: ReadSet::of_tree(tree, text, stem, MOST_PLANNED), beside }
+        Self { set: ReadSet::of_tree(tree, text, stem, MOST_PLANNED).besides(twice), beside }
     }
 
     /// The system.
@@ -58,8 +58,7 @@ impl ReadSystem {
             Ok(beside) => beside,
             Err(error) => {
                 // Of a file whose hosts or needs could not be read, nothing else is told that may come from that.
-                self.set.note(error);
-                return Err(self.set.into_errors());
+                return Err(self.set.besides(vec![error]).into_errors());
             }
         };
         let Some(set) = self.set.set.clone() else { return Err(self.set.into_errors()) };

@@ -182,34 +182,37 @@ impl ReadSet {
     /// Reads and checks a file; a set without a name is called `stem`.
     pub fn of(text: &str, stem: &str) -> Self {
         match Self::tree(text) {
-            Ok(tree) => Self::of_tree(tree, text, stem, MOST_PARTITIONS),
-            Err(error) => Self::wrong(error),
+            Ok((tree, twice)) => Self::of_tree(tree, text, stem, MOST_PARTITIONS).besides(twice),
+            Err(error) => Self::default().besides(vec![error]),
         }
     }
 
-    /// The keys of a text that a set may have, with their places in it: requirements are read by who verifies them.
+    /// All keys of a text of at most so many bytes, with their places in it, and those that are there twice.
     ///
     /// # Errors
-    /// It is too long, or no TOML.
-    pub fn tree(text: &str) -> Result<Spanned<DeTable<'_>>, SetError> {
-        let mut tree = Self::whole_tree(text, MAX_SET_BYTES)?;
-        tree.get_mut().remove(crate::requirement::KEY);
-        Ok(tree)
-    }
-
-    /// All keys of a text of at most so many bytes, with their places in it.
-    ///
-    /// # Errors
-    /// It is too long, or no TOML.
-    pub fn whole_tree(text: &str, most: usize) -> Result<Spanned<DeTable<'_>>, SetError> {
+    /// It is too long, or no TOML: its first mistake, from which others may come.
+    pub fn whole_tree(text: &str, most: usize) -> Result<(Spanned<DeTable<'_>>, Vec<SetError>), SetError> {
         if text.len() > most {
             let problem = format!("{} bytes are too many for a set; allowed are {most}", text.len());
             return Err(SetError::new(text, None, problem));
         }
         let (tree, errors) = DeTable::parse_recoverable(text);
         // The parser finds some of them only at the end.
-        let first = errors.iter().min_by_key(|error| error.span().map_or(usize::MAX, |span| span.start));
-        first.map_or(Ok(tree), |error| Err(Self::told(text, error)))
+        let place = |error: &&toml::de::Error| error.span().map_or(usize::MAX, |span| span.start);
+        match errors.iter().filter(|error| error.message() != "duplicate key").min_by_key(place) {
+            Some(first) => Err(Self::told(text, first)),
+            None => Ok((tree, errors.iter().map(|error| twice(text, error)).collect())),
+        }
+    }
+
+    /// The same of the keys that a set may have: requirements are read by who verifies them.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn tree(text: &str) -> Result<(Spanned<DeTable<'_>>, Vec<SetError>), SetError> {
+        let (mut tree, twice) = Self::whole_tree(text, MAX_SET_BYTES)?;
+        tree.get_mut().remove(crate::requirement::KEY);
+        Ok((tree, twice))
     }
 
     /// A parser's message, with its line.
@@ -232,14 +235,11 @@ impl ReadSet {
         read
     }
 
-    /// Nothing but what is wrong.
-    pub fn wrong(error: SetError) -> Self {
-        Self { set: None, errors: vec![error], ..Self::default() }
-    }
-
-    /// One more thing that is wrong.
-    pub fn note(&mut self, error: SetError) {
-        self.errors.push(error);
+    /// These are wrong as well.
+    #[must_use]
+    pub fn besides(mut self, errors: Vec<SetError>) -> Self {
+        self.errors.extend(errors);
+        self
     }
 
     /// All that is wrong.
@@ -275,7 +275,7 @@ impl ReadSet {
     /// The set.
     ///
     /// # Errors
-    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone.
+    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone. What is there twice hides nothing.
     pub fn finish(self) -> Result<PartitionSet, SetErrors> {
         match self.set {
             Some(set) if self.errors.is_empty() => Ok(set),
@@ -476,6 +476,12 @@ fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> Se
         None => told_of_numbers(&said, line.and_then(|line| text.lines().nth(line - 1))),
     };
     SetError::new(text, offset, problem)
+}
+
+/// A key or table that the text has already.
+fn twice(text: &str, error: &toml::de::Error) -> SetError {
+    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+    SetError::new(text, error.span().map(|span| span.start), format!("{key} is there twice"))
 }
 
 /// With the key of its line, and the numbers that a type can hold instead of its name.

@@ -211,6 +211,24 @@ fn a_misspelt_table_or_key_hides_only_what_may_name_it() {
     assert_eq!(lines("[networks.n]\n[partition.a]\nprogram = [\"x\"]\nnetworks = [\"n\"]\n"), [Some(1)]);
 }
 
+/// Regression: a second table of a name hid all that was wrong elsewhere.
+#[test]
+fn what_is_there_twice_hides_nothing_else() {
+    let text = "[partition.a]\nprogram = [\"x\"]\ncpus = 0\n[partition.b]\nprogram = [\"y\"]\nafter = [\"c\"]\n\
+                [partition.a]\nmemory_mib = 1\ncpus = 2\n";
+    let errors = PartitionSet::from_toml(text, "s").expect_err("much is wrong").to_string();
+    let lines: Vec<&str> = errors.lines().collect();
+    let wanted = [
+        "line 3: partition.a.cpus: 0",
+        "line 6: partition.b.after: there is no partition \"c\"",
+        "line 7: a is there twice",
+        "line 8: partition.a.memory_mib",
+        "line 9: cpus is there twice",
+    ];
+    assert_eq!(lines.len(), wanted.len(), "{errors}");
+    assert!(lines.iter().zip(wanted).all(|(line, wanted)| line.starts_with(wanted)), "{errors}");
+}
+
 /// What could not be read hides only what may come from it, in lists each thing alone; those after it keep their lines.
 #[test]
 fn what_cannot_be_read_hides_nothing_else() {
