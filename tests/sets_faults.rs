@@ -3,7 +3,7 @@
 use crate::set_fixture;
 
 use bulkhead::model::partition::set::Phase;
-use set_fixture::Bench;
+use set_fixture::{Bench, said};
 
 #[test]
 fn bad_files_start_nothing() {
@@ -77,6 +77,7 @@ fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
             ][..],
         ),
         (by_file, &["line 4: unknown field", "line 7: partition.a.cpus", "line 8: partition.a.after"][..]),
+        ("[partition.a]\ncpus = 0\n", &["line 2: partition.a: wanted program", "line 3: partition.a.cpus"]),
         (by_host, &["line 3: partition.b.program", "line 6: partition.a.user", "line 7: partition.a.pin"]),
         (
             of_all_kinds,
@@ -117,6 +118,20 @@ fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
             assert!(line.contains(&format!("{}: {wanted}", file.display())), "{wanted}: {}", told.err);
         }
         assert_eq!(bench.left(), Vec::<String>::new());
+    }
+}
+
+/// Regression: what this host says named the file by its whole path, what the file says as it was given.
+#[test]
+fn a_file_is_called_as_it_was_given() {
+    let bench = Bench::pretending();
+    for text in ["[partition.a]\nprogram = [\"/no/such/program\"]\n", "[partition.a]\ncpus = 0\n"] {
+        let file = bench.file("plant.toml", text);
+        let folder = file.parent().expect("a folder");
+        let told = said(&bench.command(&["up", "plant.toml"]).current_dir(folder).output().expect("it runs"));
+        assert_eq!(told.code, Some(2), "{told:?}");
+        assert!(told.err.lines().all(|line| line.contains("plant.toml: line")), "{}", told.err);
+        assert!(!told.err.contains(&folder.display().to_string()), "{}", told.err);
     }
 }
 

@@ -70,7 +70,7 @@ pub fn bring_up(
         let split = over_nodes(&set, &host);
         set = split.map_err(|fault| told(file, &text, vec![fault])).or_bad_input()?;
     }
-    let file = file.canonicalize().or_bad_input()?;
+    let place = file.canonicalize().or_bad_input()?;
     let exe = std::env::current_exe().context("the program's own file cannot be found").or_lacking()?;
     let tools = tools(args, &set);
     if let Some(manager) = args.emit {
@@ -83,13 +83,13 @@ pub fn bring_up(
         .or_lacking();
     }
     let root = state_root();
-    let wanted = Wanted { set: &set, file: &file, tools: &tools, inherited, state_root: &root, exe: &exe };
+    let wanted = Wanted { set: &set, file: &place, tools: &tools, inherited, state_root: &root, exe: &exe };
     let mut progress = Progress::new();
     let outcome = up(&wanted, cancel, &mut |step| progress.on(step));
     progress.finish();
     match outcome {
         Ok(()) => {}
-        Err(UpError::Faults(faults)) => return Err(told(&file, &text, faults)).or_bad_input(),
+        Err(UpError::Faults(faults)) => return Err(told(file, &text, faults)).or_bad_input(),
         Err(UpError::Interrupted) => return Ok(Ending::Interrupted),
         Err(error @ UpError::Lacking(_)) => return Err(error).or_lacking(),
         Err(error @ UpError::Broke(_)) => return Err(error).or_broke(),

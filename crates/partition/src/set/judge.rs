@@ -102,7 +102,12 @@ fn of_partition(entry: &PartitionEntry, unit: &PartitionUnit, folder: &Path, kno
     // Where a number is told to be wrong already, this would say so once more.
     let mut found: Vec<Fault> =
         if known.iter().any(is_told) { Vec::new() } else { resources(name, entry).into_iter().collect() };
-    found.extend(run::obstacles(&unit.spec).into_iter().map(|obstacle| fault(name, entry, obstacle)));
+    // That it names no program the file tells by itself.
+    let names_none = entry.program.is_empty() && matches!(entry.image, ImageEntry::Disk(_));
+    let obstacles = run::obstacles(&unit.spec).into_iter();
+    let of_the_rest =
+        obstacles.filter(|one| !(names_none && one.keys.first().is_some_and(|key| key == "program")));
+    found.extend(of_the_rest.map(|obstacle| fault(name, entry, obstacle)));
     found.extend(ports::faults(folder, unit));
     found
 }
