@@ -17,7 +17,7 @@ use super::isolation::{Heat, heat, row_name};
 use super::page::anchor;
 use super::page::parts::with_short_neighbours;
 use super::terminal::{Style, head, heading, tables_that_fit};
-use super::text::{paragraph, printable, wrap};
+use super::text::{paragraph, printable, split, width, wrap};
 
 /// Lines of the screen.
 pub const MOST_LINES: usize = 35;
@@ -72,10 +72,11 @@ pub fn screen(results: &RunResults, style: Style) -> String {
 fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
     let baseline = printable(results.experiment.baseline_label(), LABEL_MOST);
     heading(out, &format!("What it costs, compared with {baseline}"), style);
-    let widest =
-        results.verdicts.iter().map(|verdict| label(&verdict.platform).chars().count()).max().unwrap_or(0);
+    let widest = results.verdicts.iter().map(|verdict| width(&label(&verdict.platform))).max().unwrap_or(0);
     for verdict in &results.verdicts {
-        let first = format!("  {:<widest$}  {:<9}  ", label(&verdict.platform), cost_word(results, verdict));
+        let name = label(&verdict.platform);
+        let fill = " ".repeat(widest - width(&name));
+        let first = format!("  {name}{fill}  {:<9}  ", cost_word(results, verdict));
         let figures = worst_figures(results, &verdict.platform);
         let mut lines = worst(figures.into_iter().map(|cost| cost.text()).collect(), most.worst);
         if lines.is_empty() {
@@ -83,7 +84,7 @@ fn costs(out: &mut String, results: &RunResults, style: Style, most: Amount) {
         } else if let Some(dark) = dark_words(results, &verdict.platform) {
             lines.push(dark);
         }
-        let lead = " ".repeat(first.chars().count());
+        let lead = " ".repeat(width(&first));
         for (number, line) in lines.iter().enumerate() {
             cut(out, if number == 0 { &first } else { &lead }, line, most.lines, style);
         }
@@ -437,12 +438,12 @@ fn unmeasured(out: &mut String, results: &RunResults, style: Style) {
 
 /// A paragraph of at most so many lines; what is cut off ends in `…`.
 fn cut(out: &mut String, first: &str, text: &str, lines: usize, style: Style) {
-    let columns = style.columns().saturating_sub(first.chars().count()).max(20);
+    let columns = style.columns().saturating_sub(width(first)).max(20);
     let mut all = wrap(text, columns);
     if all.len() > lines {
         all.truncate(lines);
         if let Some(last) = all.last_mut() {
-            let kept: String = last.chars().take(columns.saturating_sub(2)).collect();
+            let kept = split(last, columns.saturating_sub(2)).0.to_owned();
             let whole = if kept == *last {
                 &kept
             } else {

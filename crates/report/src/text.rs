@@ -1,12 +1,13 @@
 //! Plain text for terminals: hostile characters made harmless, wrapping, tables with wrapping first columns.
 //!
-//! Width is counted in characters, which is right for what the reports print themselves; a label in a wide script
-//! may shift its own row, never another one.
+//! Width is counted in columns, as wcwidth(3) does: letters of wide scripts take two, marks that combine none.
 
 use std::fmt::Write as _;
 
+use unicode_width::UnicodeWidthChar;
+
 /// Text that cannot steer a terminal: control and direction-changing characters become `�`, line ends a space; cut
-/// off with `…` after `most` characters.
+/// off with `…` after `most` characters or columns.
 pub fn printable(text: &str, most: usize) -> String {
     let clean = |c: char| match c {
         '\n' | '\r' | '\t' => ' ',
@@ -16,13 +17,13 @@ pub fn printable(text: &str, most: usize) -> String {
         c if c.is_control() => '\u{FFFD}',
         c => c,
     };
-    let mut characters = text.chars().map(clean);
-    let mut short: String = characters.by_ref().take(most).collect();
-    if characters.next().is_some() {
-        short.pop();
-        short.push('…');
+    let clean: String = text.chars().take(most.saturating_add(1)).map(clean).collect();
+    if clean.chars().count() <= most && width(&clean) <= most {
+        return clean;
     }
-    short
+    let (kept, _) = split(&clean, most.saturating_sub(1));
+    let kept: String = kept.chars().take(most.saturating_sub(1)).collect();
+    kept + "…"
 }
 
 /// The text for a terminal that knows only ASCII: marks become letters and signs, width stays the same for all but `…`
@@ -54,26 +55,41 @@ pub fn ascii(text: &str) -> String {
 
 /// Number of columns a text takes.
 pub fn width(text: &str) -> usize {
-    text.chars().count()
+    text.chars().map(columns_of).sum()
 }
 
-/// Breaks a text at spaces so that no line is wider than `columns`; longer words are cut.
+fn columns_of(c: char) -> usize {
+    c.width().unwrap_or(1)
+}
+
+/// What of a text fits in so many columns, and the rest.
+pub fn split(text: &str, columns: usize) -> (&str, &str) {
+    let mut taken = 0;
+    let at = text.char_indices().find(|(_, c)| {
+        taken += columns_of(*c);
+        taken > columns
+    });
+    text.split_at(at.map_or(text.len(), |(at, _)| at))
+}
+
+/// Breaks a text at spaces so that no line is wider than `columns`, two at least; longer words are cut.
 pub fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
+    let columns = columns.max(2);
     let mut lines = Vec::new();
     let mut line = String::new();
-    for word in text.split_whitespace() {
-        let mut word: Vec<char> = word.chars().collect();
-        if !line.is_empty() && width(&line) + 1 + word.len() > columns {
+    for mut word in text.split_whitespace() {
+        if !line.is_empty() && width(&line) + 1 + width(word) > columns {
             lines.push(std::mem::take(&mut line));
         }
-        while word.len() > columns {
-            lines.push(word.drain(..columns).collect());
+        while width(word) > columns {
+            let (part, rest) = split(word, columns);
+            lines.push(part.to_owned());
+            word = rest;
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.extend(word);
+        line.push_str(word);
     }
     if !line.is_empty() || lines.is_empty() {
         lines.push(line);
@@ -225,6 +241,15 @@ mod tests {
     }
 
     #[test]
+    fn wide_letters_take_two_columns_and_combining_ones_none() {
+        assert_eq!((width("要求 1"), width("e\u{301}"), width("12 µs × …")), (6, 1, 9));
+        assert_eq!(printable("要求要求", 6), "要求…");
+        assert_eq!(printable("要求", 4), "要求");
+        assert_eq!(printable(&"\u{301}".repeat(9), 4).chars().count(), 4);
+        assert_eq!(wrap("要求要求 x", 5), ["要求", "要求", "x"]);
+    }
+
+    #[test]
     fn marks_survive_in_ascii() {
         assert_eq!(
             ascii("gap ▼ 1.9 × · 12 µs ± 3 % [1…2] ─ é ≤ 2 ≥"),
@@ -234,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn wrapped_lines_fit_and_lose_nothing(text in "[a-z ]{0,200}", columns in 1usize..40) {
+        fn wrapped_lines_fit_and_lose_nothing(text in "[a-z é要]{0,200}", columns in 2usize..40) {
             let lines = wrap(&text, columns);
             prop_assert!(lines.iter().all(|line| width(line) <= columns), "{lines:?}");
             let letters = |text: &str| text.chars().filter(|c| *c != ' ').collect::<String>();
