@@ -112,9 +112,8 @@ fn all_that_is_wrong_is_told_at_once_in_the_order_of_the_file() {
         let file = bench.file("plant.toml", text);
         let told = bench.up(&file);
         assert_eq!(told.code, Some(2), "{told:?}");
-        let lines: Vec<&str> = told.err.lines().collect();
-        assert_eq!(lines.len(), wanted.len(), "{}", told.err);
-        for (line, wanted) in lines.iter().zip(wanted) {
+        assert_eq!(told.err.lines().count(), wanted.len(), "{}", told.err);
+        for (line, wanted) in told.err.lines().zip(wanted) {
             assert!(line.contains(&format!("{}: {wanted}", file.display())), "{wanted}: {}", told.err);
         }
         assert_eq!(bench.left(), Vec::<String>::new());
