@@ -41,8 +41,9 @@ impl Files {
                 if let Some(path) = path {
                     self.hold(id, path);
                 }
-                // What is only read is believed for long, so it must stay what it was.
-                if !self.is_writable(id)? {
+                // What is only read is believed for long, so it must stay what it was. A folder may become somebody's working folder,
+                // of which nobody is told, and then the host may move it.
+                if !self.is_writable(id)? || self.nodes.get(id)?.kind == FileType::Directory {
                     self.nodes.pin(id);
                 }
                 let body = self.entry(id, &known)?;
@@ -174,6 +175,9 @@ impl Files {
     fn found_new(&mut self, parent: u64, folder: &OwnedFd, name: &[u8]) -> Result<Body> {
         let known = self.look(folder, name)?;
         let id = self.enter(parent, name, &known)?;
+        if self.nodes.get(id)?.kind == FileType::Directory {
+            self.nodes.pin(id);
+        }
         self.entry(id, &known)
     }
 

@@ -98,8 +98,6 @@ pub struct Nodes {
     most_pins: usize,
     /// Descriptors that this process may have for nodes, files and folders together.
     most_open: usize,
-    /// Whose name was last found to lead elsewhere.
-    astray: Option<u64>,
     /// Devices seen, in their order.
     devices: Vec<u64>,
 }
@@ -117,7 +115,6 @@ impl Nodes {
             next: ROOT + 1,
             root: Arc::new(root),
             pinned: VecDeque::new(),
-            astray: None,
             devices: Vec::new(),
         }
     }
@@ -304,20 +301,6 @@ impl Nodes {
         node.name = other.map(|other| other.name);
     }
 
-    /// Whose name was found to lead elsewhere since this was last asked.
-    pub const fn take_astray(&mut self) -> Option<u64> {
-        self.astray.take()
-    }
-
-    /// Its name leads elsewhere, and it is used by none: through `/proc`, or as somebody's working folder.
-    pub fn lose_name(&mut self, id: u64) {
-        if let Some(node) = self.all.get_mut(&id)
-            && (node.pin.is_some() || !node.open.is_empty())
-        {
-            node.name = None;
-        }
-    }
-
     /// Whether the guest knew something by this name, which has lost it.
     pub fn lost(&mut self, parent: u64, name: &[u8]) -> bool {
         let mut all = self.all.values_mut();
@@ -352,9 +335,8 @@ impl Nodes {
             if name.parent == ROOT {
                 return Ok(());
             }
-            let (key, is_last) = (node.key, node.is_called(name.parent, &name.name));
+            let key = node.key;
             if !self.leads(&name, key)? {
-                self.astray = Some(at).filter(|_| is_last);
                 return Err(Errno::STALE);
             }
             at = name.parent;

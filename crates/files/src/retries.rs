@@ -38,11 +38,10 @@ pub struct Retry {
     begun: Instant,
     /// For which node it was told so: asked for again before anything is looked up, it has no name that could be (`/proc/self/fd`).
     refused: u64,
-    /// Which of those above it was no longer under its name: the same, as somebody's working folder.
-    astray: Option<u64>,
     /// Whether it has looked anything up since.
     has_looked: bool,
-    /// Folders that it has looked up since.
+    /// Folders that it has looked up since, and the one from which it set out: that is a tree, or somebody's working folder, which
+    /// its kernel does not ask for.
     folders: Vec<u64>,
     /// What else it has looked up last.
     last: Option<(u64, Arc<OwnedFd>)>,
@@ -78,10 +77,10 @@ impl Retries {
     }
 
     /// A task was told that this node is stale.
-    pub fn begin(&mut self, task: u32, refused: u64, astray: Option<u64>) {
+    pub fn begin(&mut self, task: u32, refused: u64) {
         let (begun, folders, last) = (Instant::now(), Vec::new(), None);
         let (has_looked, missing, is_kernels) = (false, 0, false);
-        self.put(Retry { task, begun, refused, astray, has_looked, folders, last, missing, is_kernels });
+        self.put(Retry { task, begun, refused, has_looked, folders, last, missing, is_kernels });
     }
 }
 
@@ -169,19 +168,17 @@ impl Files {
         act: impl FnOnce(&mut Self) -> Result<T>,
     ) -> Result<T> {
         self.retry = self.retries.take(task);
-        if let Some(retry) = &self.retry
-            && retry.astray == Some(node)
+        if let Some(retry) = &mut self.retry
+            && asked == opcode::LOOKUP
             && !retry.has_looked
         {
-            self.nodes.lose_name(node);
+            retry.has_looked = true;
+            retry.folders.push(node);
         }
         let outcome = act(self);
-        if let Some(retry) = &mut self.retry {
-            retry.has_looked |= asked == opcode::LOOKUP;
-        }
-        let (retry, astray) = (self.retry.take(), self.nodes.take_astray());
+        let retry = self.retry.take();
         if matches!(outcome, Err(Errno::STALE)) {
-            self.retries.begin(task, node, astray);
+            self.retries.begin(task, node);
         } else if let Some(retry) = retry.filter(|retry| retry.is_kernels || is_on_the_way(asked)) {
             self.retries.put(Retry { is_kernels: false, ..retry });
         }

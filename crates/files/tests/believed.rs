@@ -210,3 +210,58 @@ fn a_file_opened_by_itself_that_the_host_has_replaced_is_stale() {
     assert_eq!(guest.read(node, handle), b"content");
     drop(held);
 }
+
+/// What a program is told: its kernel asks once more when something is stale.
+fn tried_twice<T>(guest: &mut Guest, ask: impl Fn(&mut Guest) -> Result<T, i32>) -> Result<T, i32> {
+    anew(guest, &ask).or_else(|error| if error == STALE { ask(guest) } else { Err(error) })
+}
+
+/// Makes a file in a working folder, which its kernel does not ask for.
+fn make_in(guest: &mut Guest, folder: u64, name: &str) -> Result<u64, i32> {
+    tried_twice(guest, |guest| match guest.lookup(folder, name) {
+        Err(NO_ENTRY) => guest.create(folder, name, 1, 0o600).map(|(node, _)| node),
+        found => found.map(|(node, _)| node),
+    })
+}
+
+/// Regression: where the host had moved somebody's working folder, or one above it, nothing could be made or listed there.
+#[test]
+fn a_working_folder_stays_one_wherever_the_host_moves_it() {
+    for moved in ["0/a", "0/a/b"] {
+        let mut guest = Guest::new();
+        fs::create_dir_all(guest.path("0/a/b")).unwrap();
+        // It was only looked up: nobody is told whose working folder something is.
+        let folder = guest.walk("0/a/b");
+        fs::rename(guest.path(moved), guest.path("0/moved")).unwrap();
+        let now = guest.path("0").join(if moved == "0/a" { "moved/b" } else { "moved" });
+        for name in ["one", "two"] {
+            make_in(&mut guest, folder, name).expect(moved);
+            assert!(now.join(name).is_file(), "{moved}");
+        }
+        assert_eq!(anew(&mut guest, |guest| guest.lookup(folder, "none").map(drop)), Err(STALE));
+        assert_eq!(tried_twice(&mut guest, |guest| guest.lookup(folder, "none").map(drop)), Err(NO_ENTRY));
+        tried_twice(&mut guest, |guest| guest.ask(OPENDIR, folder, &words(&[0, 0]))).expect(moved);
+    }
+}
+
+/// Regression: who asked in a working folder that is gone made others believe in it, who came by its path to a new one.
+#[test]
+fn a_working_folder_that_is_gone_is_empty_and_its_path_leads_to_the_new_one() {
+    let mut guest = Guest::new();
+    fs::create_dir_all(guest.path("0/a/b")).unwrap();
+    let above = guest.walk("0/a");
+    let folder = guest.walk("0/a/b");
+    fs::remove_dir(guest.path("0/a/b")).unwrap();
+    fs::create_dir(guest.path("0/a/b")).unwrap();
+    fs::write(guest.path("0/a/b/new"), "x").unwrap();
+    assert_eq!(make_in(&mut guest, folder, "one"), Err(NO_ENTRY));
+    tried_twice(&mut guest, |guest| guest.ask(OPENDIR, folder, &words(&[0, 0]))).unwrap();
+    // By its path, of which the kernel believes all.
+    for what in [OPENDIR, LOOKUP] {
+        let body = if what == LOOKUP { named(Vec::new(), "new") } else { words(&[0, 0]) };
+        assert_eq!(anew(&mut guest, |guest| guest.ask(what, folder, &body).map(drop)), Err(STALE));
+        let (other, _) = guest.lookup(above, "b").unwrap();
+        assert_ne!(other, folder);
+        guest.lookup(other, "new").unwrap();
+    }
+}

@@ -9,6 +9,7 @@
 //! The file system is made here, once, and from then on only guests see it: this host neither mounts nor repairs it.
 
 mod make;
+mod stopped;
 #[cfg(test)]
 mod tests;
 
@@ -16,16 +17,16 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use nix::fcntl::OFlag;
-use rustix::fs::statvfs;
-
 use self::make::{make, maker};
+pub use self::stopped::{Stopped, watch};
 use model::partition::{
     LAYER_SCHEMA, LayerRecord, LayerSpec, Over, Program, USUAL_LAYER, Volume, fits_layer,
 };
+use nix::fcntl::OFlag;
 use platforms::console::harmless;
 use platforms::own_folder::{Others, OwnFolder};
 use platforms::vm::qemu::{Extras, LayerArgument};
@@ -44,8 +45,6 @@ const MOST_BYTES: u64 = 16 * 1024;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it is looked.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// With less than this on the host, what a guest could not write is put down to that.
-const FULL_BYTES: u64 = 16 << 20;
 
 /// A saved layer that nobody else has as long as this lives, and QEMU.
 #[derive(Debug)]
@@ -99,21 +98,12 @@ pub fn take(program: &Program, holder: &str) -> Result<Option<Layer>, Reason> {
 }
 
 /// What to do when a guest with a saved layer ended and its console is about that.
-pub fn advice(program: &Program, console: &[String]) -> Option<String> {
-    let folder = &program.layer.as_ref()?.folder;
+pub fn advice(folder: &Path, console: &[String]) -> Option<String> {
     let is_about = |line: &String| line.contains("saved layer") || line.contains("EXT4-fs");
     if !console.iter().any(is_about) {
         return None;
     }
     let shown = folder.display();
-    let free = statvfs(folder).map_or(u64::MAX, |found| found.f_bavail.saturating_mul(found.f_frsize));
-    if free < FULL_BYTES {
-        let free = Bytes::from_bytes(free);
-        return Some(format!(
-            "the file system of this host that holds the saved layer in {shown} is full ({free} free): make room and start again; what \
-             was synced is kept"
-        ));
-    }
     let image = folder.join(LAYER).join(IMAGE);
     let image = image.display();
     Some(format!(
@@ -123,16 +113,19 @@ pub fn advice(program: &Program, console: &[String]) -> Option<String> {
 }
 
 impl Layer {
-    /// Gives the disk to a machine. With the disk goes the lock: it is held until QEMU has ended, whatever becomes of us.
+    /// Gives the disk to a machine. With the disk goes the lock: it is held until QEMU has ended, whatever becomes of us. What comes
+    /// back is our end of what [`watch`] needs.
     ///
     /// # Errors
     /// No more files can be open.
-    pub fn attach(&self, extras: &mut Extras, inherited: &mut Vec<OwnedFd>) -> io::Result<()> {
+    pub fn attach(&self, extras: &mut Extras, inherited: &mut Vec<OwnedFd>) -> io::Result<UnixStream> {
         let (reading, writing) = (self.reading.try_clone()?, self.writing.try_clone()?);
+        let (ours, theirs) = UnixStream::pair()?;
         let descriptors = [reading.as_raw_fd(), writing.as_raw_fd()];
-        extras.layer = Some(LayerArgument { bytes: self.bytes, descriptors });
+        extras.layer = Some(LayerArgument { bytes: self.bytes, descriptors, events: theirs.as_raw_fd() });
         inherited.extend([reading, writing, self.lock.try_clone()?].map(OwnedFd::from));
-        Ok(())
+        inherited.push(theirs.into());
+        Ok(ours)
     }
 }
 

@@ -177,12 +177,11 @@ fn what_cannot_have_one_is_told_before_anything_is_made() {
 
 #[test]
 fn a_guests_last_words_tell_what_to_do() {
-    let (_dir, program) = made();
+    let folder = Path::new("/x");
     let console = |text: &str| vec!["[    1.0] something".to_owned(), text.to_owned()];
-    assert_eq!(advice(&program, &console("Kernel panic - not syncing: sysrq")), None);
-    assert_eq!(advice(&Program::default(), &console("EXT4-fs error")), None);
+    assert_eq!(advice(folder, &console("Kernel panic - not syncing: sysrq")), None);
     for text in ["EXT4-fs error (device vda)", "bulkhead: guest failed: the saved layer is damaged"] {
-        let told = advice(&program, &console(text)).expect(text);
-        assert!(told.contains("e2fsck -fy") || told.contains("is full"), "{told}");
+        let told = advice(folder, &console(text)).expect(text);
+        assert!(told.contains("e2fsck -fy"), "{told}");
     }
 }

@@ -42,6 +42,8 @@ pub struct Assembled {
     pub sessions: Option<UnixStream>,
     /// Our end of the channel over which cards are told what became of their switches.
     pub plug_control: Option<UnixStream>,
+    /// Our end of the channel over which QEMU tells that the saved layer cannot be written.
+    pub layer_events: Option<UnixStream>,
     /// Where the switches of the plugs beat, see [`crate::network::Cards::beats`].
     pub beats: Vec<Option<PathBuf>>,
 }
@@ -79,6 +81,7 @@ pub fn assemble(
             paused: true,
             ..Extras::default()
         },
+        layer_events: None,
         beats: cards.beats,
         config: GuestConfig { nics: cards.nics, bonds: cards.bonds, ..GuestConfig::default() },
         ..Assembled::default()

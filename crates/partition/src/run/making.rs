@@ -17,7 +17,7 @@ use super::assemble::{Assembled, assemble};
 use super::inbox::is_ending;
 use super::main_session::{Beginning, Happened, MainSession};
 use super::{Event, Failed, Order, Streams, Surroundings, sections};
-use crate::layer::{self, Layer};
+use crate::layer::{self, Layer, Stopped};
 use crate::network::watch::watch;
 use crate::place;
 use crate::session::Hub;
@@ -52,6 +52,8 @@ pub struct Created {
     /// Our end of its link.
     pub link: Option<UnixStream>,
     ports: Option<[UnixStream; 3]>,
+    /// Whether its guest was stopped because its saved layer could not be written.
+    stopped: Stopped,
     /// Our end of its port of sessions, until they are let in.
     pub(super) sessions: Option<UnixStream>,
     /// Until when its program must run, once that is counted.
@@ -68,8 +70,10 @@ impl Making<'_> {
         let (around, tools) = (self.around, self.tools);
         let mut made = assemble(self.spec, &around.names, tools.modules.files, self.takes_sessions)?;
         let (extras, inherited) = (&mut made.extras, &mut made.inherited);
-        self.layer
-            .map_or(Ok(()), |layer| layer.attach(extras, inherited))
+        made.layer_events = self
+            .layer
+            .map(|layer| layer.attach(extras, inherited))
+            .transpose()
             .map_err(|error| not_started(&error))?;
         let config = std::mem::take(&mut made.config);
         let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
@@ -105,7 +109,9 @@ impl Making<'_> {
             .map(|control| watch(control, beats))
             .transpose()
             .map_err(|error| not_started(&error))?;
+        let stopped = made.layer_events.map(|events| layer::watch(events, carrier.pid())).transpose();
         Ok(Created {
+            stopped: stopped.map_err(|error| not_started(&error))?.unwrap_or_default(),
             machine: carrier,
             link: Some(link),
             ports: made.ports,
@@ -211,9 +217,14 @@ impl Created {
             failed.reason = format!("{}; {advice}", failed.reason);
         }
         if let Content::Program(program) = &spec.content
-            && let Some(advice) = layer::advice(program, &failed.console)
+            && let Some(layer) = &program.layer
         {
-            failed.reason = format!("{}; {advice}", failed.reason);
+            // What else is said of the machine's end comes from that.
+            if let Some(advice) = self.stopped.advice(&layer.folder) {
+                failed.reason = advice;
+            } else if let Some(advice) = layer::advice(&layer.folder, &failed.console) {
+                failed.reason = format!("{}; {advice}", failed.reason);
+            }
         }
         failed
     }

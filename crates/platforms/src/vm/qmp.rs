@@ -21,6 +21,8 @@ use units::Reason;
 /// Longest line that is read: `query-cpus-fast` takes some 200 bytes per CPU. `query-qmp-schema`, which is never asked
 /// for, would be longer.
 const MAX_LINE_BYTES: usize = 128 * 1024;
+/// Longer than any QEMU runs.
+const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// Most lines that are skipped while waiting for one answer.
 const MAX_LINES: usize = 1000;
 
@@ -64,6 +66,22 @@ impl Qmp {
     /// It refuses, says nothing in time, or has ended; the command is named.
     pub fn query(&mut self, command: &str, arguments: &Value, timeout: Duration) -> Result<Value, Reason> {
         self.execute_with(command, arguments, timeout)
+    }
+
+    /// Waits for the next event of this name, for as long as QEMU runs; what it tells.
+    ///
+    /// # Errors
+    /// QEMU has ended, or what it says is no QMP.
+    pub fn event(&mut self, name: &str) -> Result<Value, Reason> {
+        self.begin(name, FOR_EVER)?;
+        loop {
+            let line = self.line(Instant::now() + FOR_EVER).map_err(in_context(name))?;
+            let told: Value =
+                serde_json::from_slice(&line).map_err(|error| in_context(name)(io::Error::other(error)))?;
+            if told.get("event").and_then(Value::as_str) == Some(name) {
+                return Ok(told.get("data").cloned().unwrap_or_default());
+            }
+        }
     }
 
     /// Hands QEMU a descriptor, by this name from now on.

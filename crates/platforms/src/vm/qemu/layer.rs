@@ -17,11 +17,13 @@ pub struct LayerArgument {
     pub bytes: Bytes,
     /// One that can be read, and one that can be written.
     pub descriptors: [RawFd; 2],
+    /// Over which QEMU tells that it has stopped the guest.
+    pub events: RawFd,
 }
 
 impl LayerArgument {
-    /// What the guest frees is given back to the host's file system. What the host cannot write, the guest is told: by default
-    /// QEMU would stop it, for somebody to make room.
+    /// What the guest frees is given back to the host's file system. When the host cannot write, QEMU stops the guest: told of it,
+    /// that would take its file system for a damaged one.
     pub(super) fn arguments(&self) -> Vec<String> {
         let add = self.descriptors.iter().flat_map(|fd| ["-add-fd".to_owned(), format!("fd={fd},set={SET}")]);
         let drive = format!(
@@ -29,9 +31,12 @@ impl LayerArgument {
              file.filename=/dev/fdset/{SET}"
         );
         let device = format!(
-            "virtio-blk-pci,drive={LAYER_DRIVE},serial={LAYER_SERIAL},werror=report,rerror=report,disable-legacy=on"
+            "virtio-blk-pci,drive={LAYER_DRIVE},serial={LAYER_SERIAL},werror=stop,rerror=report,disable-legacy=on"
         );
-        add.chain(["-drive".to_owned(), drive, "-device".to_owned(), device]).collect()
+        let chardev = format!("socket,id=layer-events,fd={}", self.events);
+        let events = ["-chardev", &chardev, "-mon", "chardev=layer-events,mode=control"].map(str::to_owned);
+        let rest = ["-drive".to_owned(), drive, "-device".to_owned(), device];
+        add.chain(rest).chain(events).collect()
     }
 }
 
@@ -40,14 +45,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_descriptor_with_a_serial_number_and_errors_are_the_guests() {
-        let words = LayerArgument { bytes: Bytes::from_bytes(1), descriptors: [7, 9] }.arguments().join(" ");
+    fn it_is_a_descriptor_with_a_serial_number_and_what_cannot_be_written_stops_the_guest() {
+        let layer = LayerArgument { bytes: Bytes::from_bytes(1), descriptors: [7, 9], events: 11 };
+        let words = layer.arguments().join(" ");
         assert!(words.starts_with("-add-fd fd=7,set=1000 -add-fd fd=9,set=1000 -drive"), "{words}");
         for part in [
             "file.filename=/dev/fdset/1000",
             "format=raw",
             "discard=unmap",
-            "werror=report",
+            "werror=stop",
+            "-chardev socket,id=layer-events,fd=11 -mon chardev=layer-events,mode=control",
             "serial=bulkhead-layer",
         ] {
             assert!(words.contains(part), "{part}: {words}");
