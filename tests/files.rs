@@ -176,6 +176,11 @@ impl Shell {
         Self { child, out }
     }
 
+    /// Takes this as its working folder.
+    pub fn go(&mut self, folder: &Path) {
+        writeln!(self.child.stdin.as_mut().expect("a pipe"), "cd {}", plain(folder)).expect("it reads");
+    }
+
     /// What a line of script says, on one line.
     pub fn say(&mut self, script: &str) -> String {
         let pipe = self.child.stdin.as_mut().expect("a pipe");

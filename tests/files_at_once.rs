@@ -275,6 +275,45 @@ fn what_the_host_rotates_is_found_under_its_new_name_alone() {
     here.assert_nothing_left();
 }
 
+/// Regression: nothing could be made or listed there any more.
+#[test]
+fn a_working_folder_that_the_host_moves_or_removes_is_one_as_natively() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    let mut shell = Shell::start(&here, &open);
+    for (moved, now) in [("a", "moved/b"), ("a/b", "moved")] {
+        fs::create_dir_all(open.join("a/b")).expect("the test's own files");
+        shell.go(&open.join("a/b"));
+        assert_eq!(shell.say("pwd"), open.join("a/b").to_str().expect("text"));
+        fs::rename(open.join(moved), open.join("moved")).expect("the test's own files");
+        let script = "echo x >one; cat one; cat none; ls; chmod 700 .; stat -c %a .";
+        assert_eq!(shell.say(script), "x cat: none: No such file or directory one 700", "{moved}");
+        // What its kernel asks for once only is done as soon as no name is believed any more.
+        let script = "sleep 1.5; mkdir two; ln -s one three; echo y >>three; cat one; ls";
+        assert_eq!(shell.say(script), "x y one three two", "{moved}");
+        assert_eq!(fs::read_to_string(open.join(now).join("one")).expect("it is there"), "x\ny\n");
+        fs::remove_dir_all(open.join("moved")).expect("the test's own files");
+    }
+    let gone = open.join("c");
+    fs::create_dir(&gone).expect("the test's own files");
+    shell.go(&gone);
+    assert_eq!(shell.say("echo old >in; cat in"), "old");
+    fs::remove_dir_all(&gone).expect("the test's own files");
+    fs::create_dir(&gone).expect("the test's own files");
+    write(&gone.join("in"), "new");
+    let path = gone.display();
+    let script =
+        format!("cat in; (echo x >one) 2>/dev/null || echo none; ls; cat {path}/in; echo; ls {path}");
+    assert_eq!(shell.say(&script), "cat: in: No such file or directory none new in");
+    shell.go(&open);
+    shell.end();
+    here.assert_nothing_left();
+}
+
 #[test]
 fn what_a_program_makes_is_not_made_in_the_future() {
     if !guests_start() {

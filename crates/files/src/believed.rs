@@ -54,6 +54,11 @@ impl Believed {
         self.until.is_some_and(is_to_come)
     }
 
+    /// Whether any name is believed.
+    pub fn has_any(&self) -> bool {
+        self.has_last() || self.others.iter().any(|(_, until)| is_to_come(*until))
+    }
+
     /// Whether no further name should be believed.
     pub fn has_enough(&self) -> bool {
         self.others.iter().filter(|(_, until)| is_to_come(*until)).count() >= ENOUGH

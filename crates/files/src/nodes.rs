@@ -73,6 +73,12 @@ impl Node {
         self.parent == parent && self.name.as_deref() == Some(name)
     }
 
+    /// Whether only those ask in a folder that have it open or as their working folder: whoever comes by its name asks for that first,
+    /// unless it is believed.
+    fn is_used_by_no_name(&self) -> bool {
+        self.kind == FileType::Directory && !self.believed.has_any()
+    }
+
     fn last_name(&self) -> Option<Name> {
         self.name.clone().map(|name| Name { parent: self.parent, name })
     }
@@ -324,6 +330,9 @@ impl Nodes {
     /// ESTALE where they do not.
     pub fn check_names(&mut self, id: u64) -> Result<()> {
         let Ok(node) = self.get(id) else { return Ok(()) };
+        if node.is_used_by_no_name() {
+            return Ok(());
+        }
         let names: Vec<Name> = node.last_name().into_iter().chain(node.believed.others()?).collect();
         names.into_iter().try_for_each(|name| self.check_up(id, name))
     }
@@ -340,7 +349,8 @@ impl Nodes {
                 return Err(Errno::STALE);
             }
             at = name.parent;
-            let Some(above) = self.get(at).ok().and_then(Node::last_name) else { return Ok(()) };
+            let above = self.get(at).ok().filter(|node| !node.is_used_by_no_name());
+            let Some(above) = above.and_then(Node::last_name) else { return Ok(()) };
             name = above;
         }
         Ok(())

@@ -241,6 +241,10 @@ fn a_working_folder_stays_one_wherever_the_host_moves_it() {
         assert_eq!(anew(&mut guest, |guest| guest.lookup(folder, "none").map(drop)), Err(STALE));
         assert_eq!(tried_twice(&mut guest, |guest| guest.lookup(folder, "none").map(drop)), Err(NO_ENTRY));
         tried_twice(&mut guest, |guest| guest.ask(OPENDIR, folder, &words(&[0, 0]))).expect(moved);
+        // As soon as its name is not believed any more, whoever asks there has come by none: `mkdir` is not asked for twice.
+        sleep(Duration::from_millis(1200));
+        assert_eq!(anew(&mut guest, |guest| guest.lookup(folder, "none").map(drop)), Err(NO_ENTRY));
+        anew(&mut guest, |guest| guest.create(folder, "three", 1, 0o600)).expect(moved);
     }
 }
 

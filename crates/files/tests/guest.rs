@@ -154,7 +154,8 @@ fn a_name_that_leads_elsewhere_by_now_is_stale() {
     let node = guest.walk("0/d/a");
     let (handle, _) = guest.open(node, 0).unwrap();
     assert_eq!(guest.read(node, handle), b"new");
-    // Also when it is a folder above that has changed.
+    // Also when it is a folder above that has changed, which a walk after that attempt was told to believe in.
+    assert_eq!(guest.walk("0/d/a"), node);
     fs::rename(guest.path("0/d"), guest.path("0/e")).unwrap();
     fs::create_dir(guest.path("0/d")).unwrap();
     assert_eq!(guest.open(node, 0), Err(STALE));
