@@ -82,7 +82,7 @@ fn a_full_layer_is_a_full_disk_to_the_program_and_room_that_is_freed_goes_back()
 
 /// Nobody is told that all is well when the host could not keep it; once it can, what was synced is there.
 #[test]
-fn a_host_without_room_is_told_and_goes_on_when_there_is_some() {
+fn a_host_without_room_is_told_and_not_taken_for_success() {
     if !guests_start() {
         return;
     }
