@@ -19,7 +19,8 @@ pub fn line_of_offset(text: &str, offset: usize) -> usize {
 
 /// The byte at which the value at `path` begins, or the nearest part of the path that is there.
 pub fn offset_at<'a>(text: &str, path: impl Iterator<Item = &'a str>) -> Option<usize> {
-    let root = DeTable::parse(text).ok()?;
+    // What is there twice is told by who reads it, and its first place is its place.
+    let (root, _) = DeTable::parse_recoverable(text);
     let mut span = None;
     let mut table = Some(root.get_ref());
     let mut list: Option<&DeArray<'_>> = None;
