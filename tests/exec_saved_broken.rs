@@ -1,4 +1,5 @@
-//! Saved layers of `bulkhead exec --save` that are damaged or full, with real guests: each is told, and none is taken for a good or a new one.
+//! Saved layers of `bulkhead exec --save` that are damaged or full, and disks on a full host, with real guests: each is told, and none is
+//! taken for a good or a new one.
 
 use crate::exec_fixture;
 use crate::exec_fixture::saved;
@@ -6,7 +7,7 @@ use crate::exec_fixture::saved;
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use exec_fixture::{assert_code, complaint, finish, guests_start, text};
 use nix::unistd::geteuid;
@@ -80,6 +81,18 @@ fn a_full_layer_is_a_full_disk_to_the_program_and_room_that_is_freed_goes_back()
         .refuses(&["--save-size", "128MiB", "--", "true"], "it was made with 64 MiB, and 128 MiB are wanted");
 }
 
+/// Runs an `exec` as a script says, where the folder of the state is a file system with room for 24 MiB.
+fn without_room(saved: &Saved, script: &str, exec: &[&str]) -> Output {
+    fs::create_dir(&saved.state).expect("the test's own files");
+    let script = format!("mount -t tmpfs -o size=24m,mode=700 none \"$0\"; {script}");
+    let exec = saved.here.command(exec);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &script, plain(&saved.state)]).arg(exec.get_program());
+    command.args(exec.get_args()).env("TMPDIR", saved.here.temporary());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    finish(command.spawn().expect("unshare runs"))
+}
+
 /// Nobody is told that all is well when the host could not keep it; once it can, what was synced is there.
 #[test]
 fn a_host_without_room_is_told_and_not_taken_for_success() {
@@ -90,27 +103,33 @@ fn a_host_without_room_is_told_and_not_taken_for_success() {
         return skip(Need::Root, "only root mounts");
     }
     let saved = Saved::new();
-    fs::create_dir(&saved.state).expect("the test's own files");
     let within = saved.state.join("layer-of-it");
     let script = "cat /srv/kept 2> /dev/null && rm -f /srv/big; echo kept > /srv/kept; sync; \
                   dd if=/dev/urandom of=/srv/big bs=1M count=50 2> /dev/null; exit 0";
-    let exec =
-        saved.here.command(&["--save", plain(&within), "--save-size", "128MiB", "--", "sh", "-c", script]);
-    let twice = "mount -t tmpfs -o size=24m,mode=700 none \"$0\"; \"$@\"; first=$?; mount -o remount,size=200m \"$0\"; \"$@\"; \
-                 echo $first $?";
-    let mut command = Command::new("unshare");
-    command
-        .args(["--mount", "sh", "-c", twice, plain(&saved.state)])
-        .arg(exec.get_program())
-        .args(exec.get_args());
-    command
-        .env("TMPDIR", saved.here.temporary())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let output = finish(command.spawn().expect("unshare runs"));
+    let exec = ["--save", plain(&within), "--save-size", "128MiB", "--", "sh", "-c", script];
+    let twice = "\"$@\"; first=$?; mount -o remount,size=200m \"$0\"; \"$@\"; echo $first $?";
+    let output = without_room(&saved, twice, &exec);
     assert_eq!(text(&output), "kept\n125 0\n", "{}", complaint(&output));
     let said = complaint(&output);
     assert!(said.contains("is full") && said.contains("make room and start again"), "{said}");
+    saved.here.assert_nothing_left();
+}
+
+/// Regression: the guest stood still for good.
+#[test]
+fn a_disk_on_a_host_without_room_fails_as_a_disk_does() {
+    if !guests_start() {
+        return;
+    }
+    if !geteuid().is_root() {
+        return skip(Need::Root, "only root mounts");
+    }
+    let saved = Saved::new();
+    let disk = saved.state.join("disk");
+    let script =
+        "dd if=/dev/urandom of=/dev/vda bs=1M count=50 conv=fsync 2>&1 | grep -o 'Input/output error'";
+    let exec = ["--user", "root", "--disk", plain(&disk), "--", "sh", "-c", script];
+    let output = without_room(&saved, "truncate -s 64M \"$0/disk\"; \"$@\"", &exec);
+    assert_eq!(text(&output), "Input/output error\n", "{}", complaint(&output));
     saved.here.assert_nothing_left();
 }

@@ -7,7 +7,7 @@ use crate::files::Shell;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
@@ -54,6 +54,17 @@ print(len(wrong), wrong[:5])
 
 fn write(path: &Path, content: &str) {
     fs::write(path, content).expect("the test's own files");
+}
+
+/// A folder with these files, and a shell in a partition in which it is opened.
+fn opened(here: &Here, files: &[(&str, &str)]) -> (PathBuf, Shell) {
+    let open = here.path("open");
+    fs::create_dir(&open).expect("the test's own files");
+    for (name, content) in files {
+        write(&open.join(name), content);
+    }
+    let shell = Shell::start(here, &open);
+    (open, shell)
 }
 
 /// Puts another file or link in its place.
@@ -183,9 +194,7 @@ fn what_the_guest_has_written_it_need_not_read_again() {
         return;
     }
     let here = Here::new();
-    let open = here.path("open");
-    fs::create_dir(&open).expect("the test's own files");
-    let mut shell = Shell::start(&here, &open);
+    let (open, mut shell) = opened(&here, &[]);
     let writes = "dd if=/dev/zero of=big bs=1M count=8 status=none; sleep 0.1; stat -c %s big";
     let cached = "fincore -nbo RES big";
     assert_eq!(shell.say(&format!("{writes}; {cached}")), "8388608 8388608");
@@ -212,10 +221,7 @@ fn a_change_of_mode_in_the_guest_hides_nothing_that_the_host_has_written() {
         return;
     }
     let here = Here::new();
-    let open = here.path("open");
-    fs::create_dir(&open).expect("the test's own files");
-    write(&open.join("file"), "first");
-    let mut shell = Shell::start(&here, &open);
+    let (open, mut shell) = opened(&here, &[("file", "first")]);
     let script = r#"python3 -c 'import os, time
 file = os.open("file", os.O_RDONLY)
 print(os.pread(file, 5, 0).decode(), flush=True)
@@ -249,12 +255,8 @@ fn what_the_host_rotates_is_found_under_its_new_name_alone() {
         return;
     }
     let here = Here::new();
-    let open = here.path("open");
-    fs::create_dir(&open).expect("the test's own files");
-    for (name, content) in [("log", "old\n"), ("state", "precious\n"), ("shared", "x\n")] {
-        write(&open.join(name), content);
-    }
-    let mut shell = Shell::start(&here, &open);
+    let files = [("log", "old\n"), ("state", "precious\n"), ("shared", "x\n")];
+    let (open, mut shell) = opened(&here, &files);
     let holds =
         "for name in log state shared; do sleep 1000 <$name >/dev/null 2>&1 & done; cat log state shared";
     assert_eq!(shell.say(holds), "old precious x");
@@ -282,9 +284,7 @@ fn a_working_folder_that_the_host_moves_or_removes_is_one_as_natively() {
         return;
     }
     let here = Here::new();
-    let open = here.path("open");
-    fs::create_dir(&open).expect("the test's own files");
-    let mut shell = Shell::start(&here, &open);
+    let (open, mut shell) = opened(&here, &[]);
     for (moved, now) in [("a", "moved/b"), ("a/b", "moved")] {
         fs::create_dir_all(open.join("a/b")).expect("the test's own files");
         shell.go(&open.join("a/b"));

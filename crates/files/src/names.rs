@@ -41,9 +41,8 @@ impl Files {
                 if let Some(path) = path {
                     self.hold(id, path);
                 }
-                // What is only read is believed for long, so it must stay what it was. A folder may become somebody's working folder,
-                // of which nobody is told, and then the host may move it.
-                if !self.is_writable(id)? || self.nodes.get(id)?.kind == FileType::Directory {
+                // What is only read is believed for long, so it must stay what it was.
+                if !self.is_writable(id)? {
                     self.nodes.pin(id);
                 }
                 let body = self.entry(id, &known)?;
@@ -106,6 +105,10 @@ impl Files {
 
     /// What the guest is told of a node.
     pub(crate) fn entry(&mut self, id: u64, known: &Known) -> Result<Body> {
+        // It may become somebody's working folder, of which nobody is told, and then the host may move it.
+        if self.nodes.get(id)?.kind == FileType::Directory {
+            self.nodes.pin(id);
+        }
         let (mut name, attributes) = (self.validity(self.nodes.tree_of(id)?), self.tell(id)?);
         // The guest's kernel walks on through a link without a word: whoever turns it around must be heard of. What it leads to stays
         // in its cache, so this costs one request.
@@ -175,9 +178,6 @@ impl Files {
     fn found_new(&mut self, parent: u64, folder: &OwnedFd, name: &[u8]) -> Result<Body> {
         let known = self.look(folder, name)?;
         let id = self.enter(parent, name, &known)?;
-        if self.nodes.get(id)?.kind == FileType::Directory {
-            self.nodes.pin(id);
-        }
         self.entry(id, &known)
     }
 

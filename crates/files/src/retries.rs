@@ -38,10 +38,8 @@ pub struct Retry {
     begun: Instant,
     /// For which node it was told so: asked for again before anything is looked up, it has no name that could be (`/proc/self/fd`).
     refused: u64,
-    /// Whether it has looked anything up since.
-    has_looked: bool,
-    /// Folders that it has looked up since, and the one from which it set out: that is a tree, or somebody's working folder, which
-    /// its kernel does not ask for.
+    /// The folder from which it has set out since, a tree or somebody's working folder, which its kernel does not ask for; behind it those
+    /// that it has looked up.
     folders: Vec<u64>,
     /// What else it has looked up last.
     last: Option<(u64, Arc<OwnedFd>)>,
@@ -79,8 +77,8 @@ impl Retries {
     /// A task was told that this node is stale.
     pub fn begin(&mut self, task: u32, refused: u64) {
         let (begun, folders, last) = (Instant::now(), Vec::new(), None);
-        let (has_looked, missing, is_kernels) = (false, 0, false);
-        self.put(Retry { task, begun, refused, has_looked, folders, last, missing, is_kernels });
+        let (missing, is_kernels) = (0, false);
+        self.put(Retry { task, begun, refused, folders, last, missing, is_kernels });
     }
 }
 
@@ -97,7 +95,8 @@ impl Files {
 
     /// Whether whoever asks has just looked this node up because it was told that something is stale.
     pub(crate) fn was_found(&self, id: u64) -> bool {
-        let is_found = |retry: &Retry| (!retry.has_looked && retry.refused == id) || retry.has_found(id);
+        let is_found =
+            |retry: &Retry| (retry.folders.is_empty() && retry.refused == id) || retry.has_found(id);
         self.retry.as_ref().is_some_and(is_found)
     }
 
@@ -170,9 +169,8 @@ impl Files {
         self.retry = self.retries.take(task);
         if let Some(retry) = &mut self.retry
             && asked == opcode::LOOKUP
-            && !retry.has_looked
+            && retry.folders.is_empty()
         {
-            retry.has_looked = true;
             retry.folders.push(node);
         }
         let outcome = act(self);

@@ -224,14 +224,24 @@ fn make_in(guest: &mut Guest, folder: u64, name: &str) -> Result<u64, i32> {
     })
 }
 
+/// The node of what is alone in a folder, as its listing tells it.
+fn only_one_in(guest: &mut Guest, path: &str) -> u64 {
+    let folder = guest.walk(path);
+    let handle = long(&guest.ask(OPENDIR, folder, &words(&[0, 0])).expect("it is a folder"), 0);
+    let body = [longs(&[handle, 0]), words(&[4096, 0]), longs(&[0]), words(&[0, 0])].concat();
+    let listed = guest.ask(READDIRPLUS, folder, &body).expect("it is open");
+    let entries = listed.chunks(160).map(|entry| long(entry, 0));
+    entries.max().expect("there is something")
+}
+
 /// Regression: where the host had moved somebody's working folder, or one above it, nothing could be made or listed there.
 #[test]
 fn a_working_folder_stays_one_wherever_the_host_moves_it() {
-    for moved in ["0/a", "0/a/b"] {
+    for (moved, is_listed) in [("0/a", false), ("0/a/b", false), ("0/a/b", true)] {
         let mut guest = Guest::new();
         fs::create_dir_all(guest.path("0/a/b")).unwrap();
-        // It was only looked up: nobody is told whose working folder something is.
-        let folder = guest.walk("0/a/b");
+        // It was only looked up, or listed: nobody is told whose working folder something is.
+        let folder = if is_listed { only_one_in(&mut guest, "0/a") } else { guest.walk("0/a/b") };
         fs::rename(guest.path(moved), guest.path("0/moved")).unwrap();
         let now = guest.path("0").join(if moved == "0/a" { "moved/b" } else { "moved" });
         for name in ["one", "two"] {

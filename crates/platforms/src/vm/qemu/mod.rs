@@ -211,10 +211,14 @@ fn disk_arguments(disk: &DiskArgument, id: &str) -> Vec<OsString> {
         drive.push(",file=");
         drive.push(commas_doubled(&disk.image));
     }
+    // What the host has no room for, the guest is told, as an NVMe's always is: by default QEMU stops it, and nobody lets it go on.
     let devices: Vec<String> = match disk.bus {
-        DiskBus::Virtio => vec![format!("virtio-blk-pci,drive={id},disable-legacy=on")],
+        DiskBus::Virtio => vec![format!("virtio-blk-pci,drive={id},werror=report,disable-legacy=on")],
         DiskBus::Sata => {
-            vec![format!("ich9-ahci,id=ahci-{id}"), format!("ide-hd,drive={id},bus=ahci-{id}.0")]
+            vec![
+                format!("ich9-ahci,id=ahci-{id}"),
+                format!("ide-hd,drive={id},bus=ahci-{id}.0,werror=report"),
+            ]
         }
         DiskBus::Nvme => vec![format!("nvme,drive={id},serial=bulkhead-{id}")],
     };
@@ -392,7 +396,7 @@ mod tests {
         let sata = with(DiskBus::Sata, true);
         assert!(
             sata.contains(
-                "-device ich9-ahci,id=ahci-disk -device ide-hd,drive=disk,bus=ahci-disk.0,share-rw=on"
+                "-device ich9-ahci,id=ahci-disk -device ide-hd,drive=disk,bus=ahci-disk.0,werror=report,share-rw=on"
             ),
             "{sata}"
         );
