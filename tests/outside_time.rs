@@ -194,7 +194,6 @@ fn a_guest_with_a_wrong_clock_is_found_out_and_breaks_nothing() {
     let first = ClockCheck::of(&first_time).expect("the host's clock runs");
     let step = first.step.expect("its time of day was set").step_ns;
     let wanted = i64::try_from(STEP.as_nanos()).expect("small");
-    // The step was made of two calls in the guest; between them the clock ran on.
     assert!(step.abs_diff(wanted) < 50_000_000, "{step} ns of {wanted}: {first:?}");
     let times: Vec<OutsideTime> = (2..=4).map(|id| measure(guest.as_mut(), &gap(id, 800, None))).collect();
     let back =

@@ -6,9 +6,6 @@
 use std::io;
 use std::time::Duration;
 
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime, clock_settime};
-
 use super::pid1::say;
 
 /// Microseconds that the clock gains per timer tick of 10 000; Linux allows 9 000 … 11 000 (`adjtimex(2)`).
@@ -28,15 +25,13 @@ pub const WRONG_BY_PPM: f64 = 100_000.0;
 
 /// Makes the clocks of this guest wrong.
 pub fn make_wrong() {
-    if let Err(error) = hurry() {
-        say(&format!("rehearsal: adjtimex: {error}"));
-    }
+    adjust(libc::ADJ_TICK, |wanted| wanted.tick = TICK_US);
     let later = std::thread::Builder::new().name("clock".to_owned()).spawn(|| {
         while !probe_runs() {
             std::thread::sleep(LOOK_EVERY);
         }
         std::thread::sleep(STEP_AFTER);
-        set(|now| now + STEP);
+        move_by(STEP, 1);
     });
     if let Err(error) = later {
         say(&format!("rehearsal: no thread for the clock: {error}"));
@@ -50,25 +45,24 @@ fn probe_runs() -> bool {
     names.any(|name| name.starts_with(b"probe"))
 }
 
-fn hurry() -> io::Result<()> {
-    // SAFETY: timex is plain data, of which all zeroes are a value.
-    let mut wanted: libc::timex = unsafe { std::mem::zeroed() };
-    wanted.modes = libc::ADJ_TICK;
-    wanted.tick = TICK_US;
-    // SAFETY: the kernel reads and writes the one structure it is given.
-    let state = unsafe { libc::adjtimex(&raw mut wanted) };
-    if state < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 /// Sets the time of day back; to be called between two jobs.
 pub fn set_back() {
-    set(|now| now.saturating_sub(STEP_BACK));
+    move_by(STEP_BACK, -1);
 }
 
-fn set(wanted: impl FnOnce(Duration) -> Duration) {
-    let set = clock_gettime(ClockId::CLOCK_REALTIME)
-        .and_then(|now| clock_settime(ClockId::CLOCK_REALTIME, TimeSpec::from_duration(wanted(now.into()))));
-    if let Err(error) = set {
-        say(&format!("rehearsal: clock_settime: {error}"));
+/// Moves the time of day by whole seconds, in one step of the kernel's: read and set again, it would lose what passes in between.
+fn move_by(step: Duration, sign: libc::time_t) {
+    let seconds = libc::time_t::try_from(step.as_secs()).unwrap_or(0);
+    adjust(libc::ADJ_SETOFFSET, |wanted| wanted.time.tv_sec = sign * seconds);
+}
+
+fn adjust(modes: libc::c_uint, set: impl FnOnce(&mut libc::timex)) {
+    // SAFETY: timex is plain data, of which all zeroes are a value.
+    let mut wanted: libc::timex = unsafe { std::mem::zeroed() };
+    wanted.modes = modes;
+    set(&mut wanted);
+    // SAFETY: the kernel reads and writes the one structure it is given.
+    if unsafe { libc::adjtimex(&raw mut wanted) } < 0 {
+        say(&format!("rehearsal: adjtimex: {}", io::Error::last_os_error()));
     }
 }
