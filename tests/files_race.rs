@@ -1,12 +1,14 @@
 //! Host and guest change the same few files by turns, at random, and the same is done natively in another folder: after each step all that
-//! can be seen of both must be the same, by the host and by the guest.
+//! can be seen of both must be the same, by the host and, after its own steps, by the guest.
 //!
 //! ```text
 //!  each step ─┬─ the guest's, or the host's ─► the opened folder ─┐
 //!             └─ the same, natively ─────────► a folder beside it ┴─► answers, names, contents, modes, links: equal?
 //! ```
 //! `BULKHEAD_FILES_RACE` says how many steps; the seed is printed, and `BULKHEAD_FILES_RACE_SEED` repeats a run.
-//! Not among the steps is what `docs/partitions.md` says is otherwise: links by the guest, and descriptors whose name the host gives away.
+//! Two games: one of files in a folder, and one of files in folders that the host moves. Not among the steps is what `docs/partitions.md`
+//! says is otherwise: links by the guest, descriptors whose name the host gives away, and new names, or names that are taken away, by the
+//! guest in folders that the host has just moved.
 
 use crate::exec_fixture;
 
@@ -23,7 +25,28 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Steps of an everyday run.
 const STEPS: u64 = 400;
-const NAMES: [&str; 3] = ["a", "b", "c"];
+
+/// What is played with, and what each side does with it.
+struct Game {
+    folders: &'static [&'static str],
+    files: &'static [&'static str],
+    of_both: &'static [&'static str],
+    /// In a quarter of its steps.
+    of_the_host: &'static [&'static str],
+}
+
+const IN_A_FOLDER: Game = Game {
+    folders: &[""],
+    files: &["a", "b", "c"],
+    of_both: &["read", "append", "anew", "within", "put", "truncate", "chmod", "rename", "unlink", "hold"],
+    of_the_host: &["link", "rename"],
+};
+const IN_MOVED_FOLDERS: Game = Game {
+    folders: &["d", "e", "f"],
+    files: &["d/a", "d/b", "e/a", "e/b", "f/a"],
+    of_both: &["read", "append", "anew", "within", "truncate", "chmod", "attribute"],
+    of_the_host: &["move", "swap", "rename", "unlink", "put", "mkdir"],
+};
 
 /// Worker one step for each line, and answers it: what was read, or the error's number.
 const SCRIPT: &str = r"
@@ -45,11 +68,18 @@ for line in sys.stdin:
             try: os.pwrite(file, data, place)
             finally: os.close(file)
         elif what == 'put':
-            with open('.' + name, 'wb') as file: file.write(data)
-            os.rename('.' + name, name)
+            with open(name + '~', 'wb') as file: file.write(data)
+            os.rename(name + '~', name)
         elif what == 'truncate': os.truncate(name, place)
         elif what == 'chmod': os.chmod(name, 0o600 + place % 64)
-        elif what == 'rename': os.rename(name, other)
+        elif what == 'attribute': os.setxattr(name, 'user.note', data[:9])
+        elif what in ('rename', 'move'): os.rename(name, other)
+        elif what == 'swap':
+            os.rename(name, 'aside')
+            try: os.rename(other, name)
+            finally: os.rename('aside', other)
+        elif what == 'mkdir': os.mkdir(name)
+        elif what == 'list': said = ','.join(sorted(os.listdir(name))) or 'none'
         elif what == 'link': os.link(name, other)
         elif what == 'unlink': os.unlink(name)
         elif what == 'hold':
@@ -61,9 +91,6 @@ for line in sys.stdin:
     except OSError as error: said = 'error-%d' % error.errno
     print(said, flush=True)
 ";
-const OF_BOTH: [&str; 10] =
-    ["read", "append", "anew", "within", "put", "truncate", "chmod", "rename", "unlink", "hold"];
-const OF_THE_HOST: [&str; 2] = ["link", "rename"];
 
 /// A process that does steps.
 struct Worker {
@@ -96,27 +123,34 @@ impl Worker {
     }
 }
 
-/// Content and mode of each name, and the first of the names that are the same file.
-fn seen(folder: &Path) -> BTreeMap<&'static str, (Vec<u8>, u32, &'static str)> {
+/// Content, mode and attribute of a file, and the first of the names that are the same file.
+type Look = (Vec<u8>, u32, Vec<u8>, &'static str);
+
+/// What is there under each name.
+fn seen(folder: &Path, game: &Game) -> BTreeMap<&'static str, Look> {
     let mut first = BTreeMap::new();
     let look = |name: &'static str| {
         let path = folder.join(name);
         let meta = fs::metadata(&path).ok()?;
         let same = *first.entry(meta.ino()).or_insert(name);
-        Some((name, (fs::read(&path).expect("it is there"), meta.mode() & 0o777, same)))
+        let mut attribute = [0; 16];
+        let length = rustix::fs::getxattr(&path, "user.note", &mut attribute).unwrap_or(0);
+        let attribute = attribute[..length].to_vec();
+        Some((name, (fs::read(&path).expect("it is there"), meta.mode() & 0o777, attribute, same)))
     };
-    NAMES.into_iter().filter_map(look).collect()
+    game.files.iter().copied().filter_map(look).collect()
 }
 
 fn one_of<'a>(random: &mut Xoshiro256PlusPlus, all: &[&'a str]) -> &'a str {
     all[random.random_range(0..all.len())]
 }
 
-fn step(random: &mut Xoshiro256PlusPlus, is_guests: bool) -> String {
-    let what = if !is_guests && random.random_range(0..4) == 0 { &OF_THE_HOST[..] } else { &OF_BOTH[..] };
-    let what = one_of(random, what);
+fn step(random: &mut Xoshiro256PlusPlus, game: &Game, is_guests: bool) -> String {
+    let is_hosts = !is_guests && random.random_range(0..4) == 0;
+    let what = one_of(random, if is_hosts { game.of_the_host } else { game.of_both });
     let what = if what == "hold" && random.random_range(0..2) == 0 { "let" } else { what };
-    let (name, other) = (one_of(random, &NAMES), one_of(random, &NAMES));
+    let names = if matches!(what, "move" | "swap" | "mkdir") { game.folders } else { game.files };
+    let (name, other) = (one_of(random, names), one_of(random, names));
     let length = [3, 5000][random.random_range(0..2)];
     let bytes = (0..length).map(|_| random.random::<u8>());
     let data = bytes.fold(String::new(), |data, byte| data + &format!("{byte:02x}"));
@@ -127,46 +161,79 @@ fn from_environment(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
-#[test]
-fn what_host_and_guest_do_by_turns_is_as_if_natively() {
+/// The guest, the host in the same folder, and natively one for each of them, so that each has open what it has there.
+struct Players {
+    guest: Worker,
+    host: Worker,
+    natives: [Worker; 2],
+}
+
+impl Players {
+    fn start(here: &Here, (open, native): (&Path, &Path)) -> Self {
+        let path = open.to_str().expect("a path of text");
+        let words = ["--rw", path, "--workdir", path, "--", "python3", "-c", SCRIPT];
+        let guest = Worker::start(&mut here.command(&words));
+        let natives = [Worker::natively(native), Worker::natively(native)];
+        Self { guest, host: Worker::natively(open), natives }
+    }
+
+    /// What one of them says to a step, and what is said to it natively.
+    fn both(&mut self, is_guests: bool, step: &str) -> (String, String) {
+        let here = if is_guests { &mut self.guest } else { &mut self.host };
+        (here.answer(step), self.natives[usize::from(is_guests)].answer(step))
+    }
+
+    fn end(self) {
+        for one in self.natives.into_iter().chain([self.guest, self.host]) {
+            one.end();
+        }
+    }
+}
+
+fn play(game: &Game) {
     if !guests_start() {
         return;
     }
     let here = Here::new();
     let (open, native) = (here.path("open"), here.path("native"));
-    for folder in [&open, &native] {
-        fs::create_dir(folder).expect("the test's own files");
+    for folder in [&open, &native].iter().flat_map(|all| game.folders.iter().map(|one| all.join(one))) {
+        fs::create_dir_all(folder).expect("the test's own files");
     }
-    let path = open.to_str().expect("a path of text");
-    let words = ["--rw", path, "--workdir", path, "--", "python3", "-c", SCRIPT];
-    let mut guest = Worker::start(&mut here.command(&words));
-    let mut host = Worker::natively(&open);
-    // One for each side, so that each has open what it has there.
-    let mut natives = [Worker::natively(&native), Worker::natively(&native)];
+    let mut players = Players::start(&here, (&open, &native));
     let steps = from_environment("BULKHEAD_FILES_RACE").unwrap_or(STEPS);
     let seed = from_environment("BULKHEAD_FILES_RACE_SEED").unwrap_or_else(rand::random);
     println!("BULKHEAD_FILES_RACE_SEED={seed}");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut done = Vec::new();
+    let reads = game.files.iter().map(|name| format!("read {name} - 0 x"));
+    let lists = game.folders.iter().map(|name| format!("list ./{name} - 0 x"));
+    let looks: Vec<String> = reads.chain(lists).collect();
     for number in 0..steps {
         let is_guests = random.random_range(0..2) == 0;
-        let step = step(&mut random, is_guests);
+        let step = step(&mut random, game, is_guests);
         done.push(format!("{} {:.30}", if is_guests { "guest" } else { "host " }, step));
         let told =
             || format!("seed {seed}, step {number} of\n{}", done[done.len().saturating_sub(12)..].join("\n"));
-        let here = if is_guests { &mut guest } else { &mut host };
-        let (here, there) = (here.answer(&step), natives[usize::from(is_guests)].answer(&step));
-        assert_eq!(here, there, "{}", told());
-        assert!(seen(&open) == seen(&native), "{}", told());
-        for name in NAMES {
-            let reads = format!("read {name} - 0 x");
-            let (got, wanted) = (guest.answer(&reads), natives[1].answer(&reads));
-            assert!(got == wanted, "the guest reads {name}: {got:.60}, natively {wanted:.60}; {}", told());
+        let (got, wanted) = players.both(is_guests, &step);
+        assert_eq!(got, wanted, "{}", told());
+        assert!(seen(&open, game) == seen(&native, game), "{}", told());
+        // Not after the host's: what the guest does next finds what the guest knew before.
+        for look in looks.iter().filter(|_| is_guests) {
+            let (got, wanted) = players.both(true, look);
+            assert!(got == wanted, "the guest's {look}: {got:.60}, natively {wanted:.60}; {}", told());
         }
     }
     println!("{steps} steps by turns, seed {seed}");
-    for one in natives.into_iter().chain([guest, host]) {
-        one.end();
-    }
+    players.end();
     here.assert_nothing_left();
+}
+
+#[test]
+fn what_host_and_guest_do_by_turns_is_as_if_natively() {
+    play(&IN_A_FOLDER);
+}
+
+#[test]
+fn what_they_do_in_folders_that_the_host_moves_is_as_if_natively() {
+    play(&IN_MOVED_FOLDERS);
 }

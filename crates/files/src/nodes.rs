@@ -356,20 +356,15 @@ impl Nodes {
         Ok(())
     }
 
-    /// Whether those of its names lead there that the guest believes, whatever is above them. Where it believes none, it has it open.
+    /// The same of those of its names that the guest believes. Where it believes none, it has it open.
     ///
     /// # Errors
     /// ESTALE where they do not.
     pub fn check_believed(&mut self, id: u64) -> Result<()> {
         let Ok(node) = self.get(id) else { return Ok(()) };
         let last = node.last_name().filter(|_| node.believed.has_last());
-        let (key, names) = (node.key, last.into_iter().chain(node.believed.others()?).collect::<Vec<_>>());
-        for name in names.iter().filter(|name| name.parent != ROOT) {
-            if !self.leads(name, key)? {
-                return Err(Errno::STALE);
-            }
-        }
-        Ok(())
+        let names: Vec<Name> = last.into_iter().chain(node.believed.others()?).collect();
+        names.into_iter().try_for_each(|name| self.check_up(id, name))
     }
 
     fn leads(&mut self, name: &Name, key: Key) -> Result<bool> {

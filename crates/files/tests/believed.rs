@@ -133,6 +133,23 @@ fn what_is_set_by_name_is_set_where_the_name_leads() {
     assert_eq!(fs::read(guest.path("0/f")).unwrap(), b"third");
 }
 
+/// Regression: only the last name was asked for, so what was set was set in the folder that the host had moved away.
+#[test]
+fn what_is_set_by_path_is_set_where_the_whole_path_leads() {
+    let mut guest = Guest::new();
+    fs::create_dir(guest.path("0/d")).unwrap();
+    fs::write(guest.path("0/d/f"), "old").unwrap();
+    guest.walk("0/d");
+    let node = guest.walk("0/d/f");
+    fs::rename(guest.path("0/d"), guest.path("0/e")).unwrap();
+    assert_eq!(anew(&mut guest, |guest| guest.set(node, MODE, 0o600, (0, 0))), Err(STALE));
+    let value = [words(&[1, 0]), b"user.k\0v".to_vec()].concat();
+    assert_eq!(anew(&mut guest, |guest| guest.ask(SETXATTR, node, &value)), Err(STALE));
+    // As soon as no name of it is believed, it is what is open.
+    sleep(Duration::from_millis(1200));
+    anew(&mut guest, |guest| guest.set(node, MODE, 0o600, (0, 0))).unwrap();
+}
+
 /// A walk that ended at a missing name allows nothing to what comes next.
 #[test]
 fn what_was_refused_is_refused_under_its_next_name() {
