@@ -245,7 +245,10 @@ mod tests {
         let answer = WorkerAnswer::Outcome { number: 3, seen };
         let line = serde_json::to_vec(&answer).unwrap();
         assert_eq!(read_answer(&line), Ok(answer));
-        let forged = String::from_utf8(line).unwrap().replace("[5,1,5]", "[5,1,99]");
+        let line = String::from_utf8(line).unwrap();
+        // One value of 5 that is 104.
+        let forged = line.replace("[5,1,0,", "[5,1,99,");
+        assert_ne!(forged, line);
         assert!(read_answer(forged.as_bytes()).is_err());
         assert!(read_answer(b"hello").is_err());
         let loud = format!("{{\"\\u001b[2J{}\":1}}", "x".repeat(5000));

@@ -10,6 +10,8 @@
 //!  width        1  |      1    |      2    |      4     |
 //! ```
 
+mod written;
+
 use serde::{Deserialize, Serialize};
 
 /// log2 of the number of buckets per power of two.
@@ -114,10 +116,8 @@ impl DenseHistogram {
     }
 }
 
-/// One filled bucket. Written as `[index, count, sum]` to keep journals small.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(from = "(u16, u64, u64)", into = "(u16, u64, u64)")]
+/// One filled bucket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
     /// Which bucket; see [`lower_edge`] and [`upper_edge`].
     pub index: u16,
@@ -125,18 +125,6 @@ pub struct Bucket {
     pub count: u64,
     /// Their sum, exact, in the unit of the values.
     pub sum: u64,
-}
-
-impl From<(u16, u64, u64)> for Bucket {
-    fn from((index, count, sum): (u16, u64, u64)) -> Self {
-        Self { index, count, sum }
-    }
-}
-
-impl From<Bucket> for (u16, u64, u64) {
-    fn from(bucket: Bucket) -> Self {
-        (bucket.index, bucket.count, bucket.sum)
-    }
 }
 
 impl Bucket {
@@ -154,7 +142,7 @@ impl Bucket {
 /// Histogram as it is written down: only the filled buckets, ascending by index, each index once.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(transparent)]
+#[serde(from = "written::Written", into = "written::Written")]
 pub struct Histogram {
     buckets: Vec<Bucket>,
 }
@@ -216,6 +204,18 @@ impl Histogram {
                     && sum >= count * u128::from(bucket.lower())
                     && sum <= count * u128::from(bucket.upper())
             })
+    }
+}
+
+impl From<written::Written> for Histogram {
+    fn from(written::Written(buckets): written::Written) -> Self {
+        Self { buckets }
+    }
+}
+
+impl From<Histogram> for written::Written {
+    fn from(histogram: Histogram) -> Self {
+        Self(histogram.buckets)
     }
 }
 

@@ -171,6 +171,8 @@ pub struct Failed {
     pub interrupted: Option<i32>,
     /// The guest has ended: how its machine did is known in a moment.
     pub guest_ended: bool,
+    /// It runs, and did not come so far in time.
+    pub is_late: bool,
 }
 
 impl From<Failed> for Outcome {
@@ -194,7 +196,8 @@ impl Failed {
 
     /// With another code, see [`Self::code`].
     pub fn of(code: u8, reason: impl Into<String>) -> Self {
-        Self { code, reason: reason.into(), console: Vec::new(), interrupted: None, guest_ended: false }
+        let (console, interrupted) = (Vec::new(), None);
+        Self { code, reason: reason.into(), console, interrupted, guest_ended: false, is_late: false }
     }
 
     /// The guest has ended, and its program has not.
@@ -204,10 +207,9 @@ impl Failed {
 
     /// The guest had so long, and did not do this.
     pub fn late(what: &str, within: Duration) -> Self {
-        Self::own(format!(
-            "the guest did not {what} within {} (--boot-deadline-s gives it longer)",
-            Nanos::from_duration(within)
-        ))
+        let within = Nanos::from_duration(within);
+        let reason = format!("the guest did not {what} within {within} (--boot-deadline-s gives it longer)");
+        Self { is_late: true, ..Self::own(reason) }
     }
 
     /// Ended from outside before its program ran.

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::time::ClockId;
+use nix::unistd::Pid;
+
 use super::disk::DiskImage;
 use super::enclosure::enclose;
 use super::files;
@@ -19,7 +22,7 @@ use crate::console::Console;
 use crate::ledger::{Ledger, Thing, Ticket};
 use crate::spawn::{ending, enter_group};
 use crate::{Carrier, wall};
-use units::{Bytes, Reason};
+use units::{Bytes, Nanos, Reason};
 
 /// How long QEMU may take to stop or continue the CPUs.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -161,6 +164,12 @@ impl RunningMachine {
     /// QEMU's process number; nobody else can get it until the machine was ended.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// For how long QEMU's threads ran, all together; none of one that has ended.
+    pub fn cpu_time(&self) -> Option<Nanos> {
+        let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(i32::try_from(self.pid()).ok()?)).ok()?;
+        Some(Nanos::from_duration(clock.now().ok()?.into()))
     }
 
     /// The process that serves its files, where there is one; nobody else can get its number until the machine was ended.
