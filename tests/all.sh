@@ -64,7 +64,7 @@ alone() { files | grep -E -- "$first_and_alone" | sed "s/^/$PACKAGES /"; }
 # The longest first, so that none is left alone at the end.
 in_order() {
     all=$(files | grep -vE -- "$first_and_alone")
-    longest=' (pjdfstest|mutations|exec_restored|sets_verify|exec_saved|crash_real|set_care)::$'
+    longest=' (verify_outages|pjdfstest|mutations|exec_restored|sets_verify|exec_saved|crash_real|set_care|ground_truth|scenarios|verify_faults)::$'
     {
         echo --lib --bins
         grep -E -- "$longest" <<<"$all"
