@@ -34,8 +34,8 @@ step() {
 one() {
     said=$(mktemp "$folder/one.XXXXXX") || exit 2
     echo "+ cargo test --release $*" >"$said"
-    # What it took of the processors, and how long: where the time of all of them goes.
-    TIMEFORMAT='took %R s; %U s of the processors as a program, %S s in the kernel'
+    # Where the time of all of them goes.
+    TIMEFORMAT='took %R s; CPU time: user %U s, system %S s'
     # shellcheck disable=SC2048,SC2086  # the words of one line
     { time cargo test --release --no-fail-fast $* >>"$said" 2>&1 || echo "cargo test --release $*" >>"$folder/broken"; } 2>>"$said"
     flock "$folder/said" sh -c 'cat "$1"; cat "$1" >>"$2"' - "$said" "$folder/said"

@@ -203,7 +203,7 @@ fn a_kernel_that_never_comes_to_a_program_ends_with_its_last_words() {
     let output = here.run(&["--boot-deadline-s", "2", "--kernel", kernel, "--", "true"]);
     assert_code(&output, 125);
     let said = complaint(&output);
-    let late = "the guest did not boot within 2 s (--boot-deadline-s gives it longer); QEMU ran for ";
+    let late = "the guest did not boot within 2 s (--boot-deadline-s gives it longer); QEMU used ";
     assert!(said.contains(late), "{said}");
     assert!(
         said.contains("last lines of the guest's console:\n") && said.contains("so far and no further"),

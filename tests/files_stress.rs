@@ -3,8 +3,8 @@
 //!
 //! Runs when `BULKHEAD_FILES_STRESS` says for how many minutes stress-ng's class is to run in all (10 was promised); fsx makes a
 //! hundred thousand operations for each, in as many guests at once as there are CPUs. `./setup.sh crosscheck` brings both programs.
-//! A guest makes ten thousand of them: this fsx keeps all its mappings until it ends, so that each further operation takes longer, natively
-//! as well, and a hundred thousand in one go took twenty times as long as ten thousand.
+//! A guest makes ten thousand of them: this fsx keeps all its mappings until it ends, so that an operation takes longer than the one
+//! before, natively as well (in a guest 1.1 ms of the kernel's at first, 2.8 after eleven thousand).
 
 use crate::exec_fixture;
 

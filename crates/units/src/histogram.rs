@@ -139,7 +139,11 @@ impl Bucket {
     }
 }
 
-/// Histogram as it is written down: only the filled buckets, ascending by index, each index once.
+/// The filled buckets, ascending by index, each index once.
+///
+/// Written as one list of numbers, three for each bucket: the step from the index before it (from 0 at the first), the count of its values,
+/// and their sum less the count times the bucket's lower edge. The lower edge of bucket i is i below 128, from there on
+/// (i mod 128 + 128) × 2^(i div 128 − 1). Older files have a list `[index, count, sum]` for each bucket.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "written::Written", into = "written::Written")]

@@ -211,10 +211,10 @@ impl Created {
         if let Some(how) = how {
             failed.reason = format!("{}: {how}", failed.reason);
         } else if failed.is_late
-            && let Some(ran) = self.machine.cpu_time()
+            && let Some(used) = self.machine.cpu_time()
         {
             // Much: it turns in circles. Little: it waits, or others have the CPUs.
-            failed.reason = format!("{}; QEMU ran for {ran} of the CPUs' time", failed.reason);
+            failed.reason = format!("{}; QEMU used {used} of CPU time", failed.reason);
         }
         self.machine.end();
         failed.console = self.machine.console_tail();

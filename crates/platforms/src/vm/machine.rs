@@ -166,7 +166,7 @@ impl RunningMachine {
         self.child.id()
     }
 
-    /// For how long QEMU's threads ran, all together; none of one that has ended.
+    /// CPU time of QEMU, all its threads together; none of one that has ended.
     pub fn cpu_time(&self) -> Option<Nanos> {
         let clock = ClockId::pid_cpu_clock_id(Pid::from_raw(i32::try_from(self.pid()).ok()?)).ok()?;
         Some(Nanos::from_duration(clock.now().ok()?.into()))
