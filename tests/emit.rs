@@ -68,17 +68,21 @@ fn run(command: &mut Command) -> (bool, String) {
     (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Runs the script of a partition.
-fn run_to_its_end(folder: &Path, name: &str) {
+/// Runs the script of a partition, which is to end with this code.
+fn run_to_its_end(folder: &Path, name: &str, wanted: i32) -> String {
     let console = folder.join(format!("{name}.output/console"));
     let console = || std::fs::read_to_string(&console).unwrap_or_default();
     let script = folder.join(format!("{name}.sh"));
-    let mut child = Command::new(script).stdin(Stdio::null()).spawn().expect("a script that was written");
+    let said = folder.join("said");
+    let error = std::fs::File::create(&said).expect("the test's own");
+    let mut child =
+        Command::new(script).stdin(Stdio::null()).stderr(error).spawn().expect("a script that was written");
     let begun = Instant::now();
     while begun.elapsed() < HANGS {
         if let Some(status) = child.try_wait().expect("it is ours") {
-            assert!(status.success(), "{}", console());
-            return;
+            let said = std::fs::read_to_string(said).expect("the test's own");
+            assert_eq!(status.code(), Some(wanted), "{said}{}", console());
+            return said;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -106,7 +110,7 @@ fn left_by_the_script(dir: &Path, data: &Path, script: &str) -> Option<(String, 
         return None;
     }
     assert!(output.status.success(), "{said}");
-    run_to_its_end(&folder, "a");
+    run_to_its_end(&folder, "a", 0);
     let seen = std::fs::read_to_string(folder.join("a.output/out")).expect("what it said");
     Some((said, seen))
 }
@@ -158,7 +162,7 @@ fn a_program_runs_by_the_script_alone() {
         let (fine, why) = run(Command::new("/bin/sh").arg("-n").arg(folder.join(script)));
         assert!(fine, "{script}: {why}");
     }
-    run_to_its_end(&folder, "hello");
+    assert_eq!(run_to_its_end(&folder, "hello", 7), "");
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     assert_eq!(
         read("hello.output/out"),
@@ -170,9 +174,61 @@ fn a_program_runs_by_the_script_alone() {
     let script = read("all-partitions");
     let memory = script.lines().find_map(|line| line.strip_prefix("memory=")).expect("it clears up");
     assert_eq!(std::fs::metadata(Path::new(memory).join("frames")).unwrap().len(), 1 << 20);
-    std::fs::remove_dir_all(memory).unwrap();
     let end = read("hello.output/end");
     assert!(end.lines().last().is_some_and(|line| line.contains("\"ended\"") && line.contains('7')), "{end}");
+    // What it left says nothing of a guest that does not come to its program.
+    std::fs::write(folder.join("hello.initrd"), "").unwrap();
+    let said = run_to_its_end(&folder, "hello", 1);
+    assert!(said.contains("hello: its guest ended before its program did"), "{said}");
+    std::fs::write(folder.join("kernel"), "").unwrap();
+    let said = run_to_its_end(&folder, "hello", 1);
+    assert!(said.contains("hello: QEMU ended with 1"), "{said}");
+    std::fs::remove_dir_all(memory).unwrap();
+}
+
+/// QEMU itself ends well when what is in it does not.
+#[test]
+fn a_script_tells_what_became_of_its_program() {
+    let dir = tempfile::tempdir().expect("the test's own");
+    let file = dir.path().join("works.toml");
+    let eats = r#"["/usr/bin/python3", "-c", "l = []\nwhile True: l.append(bytearray(b'x' * (1 << 20)))"]"#;
+    let partition =
+        |name: &str, program: &str| format!("[partition.{name}]\nprogram = {program}\nmemory_mib = 192\n");
+    let set = partition("eats", eats) + &partition("waits", r#"["/bin/sleep", "1000"]"#);
+    std::fs::write(&file, format!("accelerator = \"tcg\"\n{set}")).expect("the test's own");
+    let folder = dir.path().join("qemu");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let output = command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder).output();
+    let output = output.expect("the test's own");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(3) {
+        return skip(Need::Vm, said);
+    }
+    assert!(output.status.success(), "{said}");
+    let said = run_to_its_end(&folder, "eats", 137);
+    assert!(said.contains("eats: memory ran out (192 MiB)"), "{said}");
+    // Whoever kills the script leaves no QEMU behind.
+    let mut waits = Command::new(folder.join("waits.sh")).spawn().expect("a script that was written");
+    let script = waits.id();
+    let children =
+        move || std::fs::read_to_string(format!("/proc/{script}/task/{script}/children")).unwrap_or_default();
+    let is_qemu = |pid: &str| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.starts_with("qemu-system"))
+    };
+    let too_late = Instant::now() + HANGS;
+    let qemu = loop {
+        if let Some(pid) = children().split_whitespace().find(|pid| is_qemu(pid)) {
+            break pid.to_owned();
+        }
+        assert!(Instant::now() < too_late, "QEMU has not started");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    waits.kill().expect("it runs");
+    waits.wait().expect("it was killed");
+    while is_qemu(&qemu) {
+        assert!(Instant::now() < too_late, "QEMU outlives its script");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// What runs the CPUs is tried here, once, and not again by each script: QEMU takes a KVM that opens and hangs.

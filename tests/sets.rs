@@ -206,6 +206,31 @@ fn a_partition_whose_memory_runs_out_says_so() {
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
+/// Regression: what was killed beneath a program that goes on was told at its end alone, as the reason of it.
+#[test]
+fn a_partition_whose_worker_was_killed_says_so_while_it_runs() {
+    if !set_fixture::guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let text =
+        "[partition.a]\nprogram = [\"sh\", \"-c\", \"tail /dev/zero; sleep 1000\"]\nmemory_mib = 192\n";
+    let file = bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let too_late = Instant::now() + Duration::from_secs(120);
+    let said = loop {
+        let told = bench.call(&["ps"]);
+        if told.out.contains("memory ran out") {
+            break told.out;
+        }
+        assert!(Instant::now() < too_late, "{told:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(said.contains(" ago, memory ran out (192 MiB); the largest was tail ("), "{said}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
 #[test]
 fn what_fails_undoes_all_that_was_started() {
     for (program, part) in [

@@ -9,9 +9,9 @@ use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::remote::{self, Errand};
 use super::{output, plan};
-use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
+use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, Shortage, SwitchStatus};
 use partition::set::root::state_root;
-use partition::set::{find, status};
+use partition::set::{find, status, supervisor};
 use report::text::{Paint, TextCell, TextTable, ascii, printable};
 
 /// Most characters of a partition's line that are printed.
@@ -102,7 +102,13 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
         let size = channel.size_mib.to_bytes();
         let _ = writeln!(text, "channel {}: {} → {readers}, {size}, {state}", channel.name, channel.writer);
     }
-    for partition in set.partitions.iter().filter(|partition| partition.phase != Phase::Running) {
+    for partition in &set.partitions {
+        if partition.phase == Phase::Running {
+            if let Some(shortage) = &partition.shortage {
+                let _ = writeln!(text, "{}: {}", partition.name, said_of(shortage));
+            }
+            continue;
+        }
         if partition.phase == Phase::Lost {
             // What it said last is of an earlier start.
             let then = if partition.restart != Restart::Never && set.watcher_pid.is_some() {
@@ -116,6 +122,12 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
         }
     }
     text
+}
+
+/// `8 s ago, memory ran out (256 MiB); the largest was …`
+fn said_of(shortage: &Shortage) -> String {
+    let since = supervisor::now().saturating_sub(shortage.at_unix_ns).to_duration().as_secs();
+    format!("{} ago, {}", status::ago(since), printable(&shortage.reason, 400))
 }
 
 fn switches(switches: &[SwitchStatus]) -> TextTable {

@@ -101,6 +101,8 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
     let streams = take_streams().context("the standard streams")?;
     let mut seen = Seen::default();
     let outcome = run::run(&spec, streams, &around, orders, &mut |event| {
+        // Once is enough to know it.
+        let is_known = seen.ran_out() && matches!(event, Event::MemoryRanOut(_));
         seen.note(&event, begun.elapsed());
         if let Event::Passed { number } = event {
             // Nobody waits for it any more.
@@ -110,7 +112,9 @@ fn execute(args: &ExecArgs, begun: Instant) -> Result<u8> {
         if let (Event::Delivers, Some(raw)) = (&event, &raw) {
             raw.leave();
         }
-        on_event(&event, &spec);
+        if !is_known {
+            on_event(&event, &spec);
+        }
     });
     if let Some(raw) = &raw {
         raw.leave();

@@ -67,7 +67,8 @@ impl Seen {
                 self.guest_free_bytes = Some(*free_bytes);
             }
             Event::Started => self.start_ns = Some(Nanos::from_duration(since)),
-            Event::MemoryRanOut(victim) => self.starved = Some(victim.clone()),
+            // As it is said.
+            Event::MemoryRanOut(victim) => _ = self.starved.get_or_insert_with(|| victim.clone()),
             Event::Trying | Event::Delivers | Event::Passed { .. } | Event::Unwritable { .. } => {}
         }
     }

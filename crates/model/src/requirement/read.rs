@@ -53,8 +53,7 @@ impl RequirementFile {
     }
 
     fn read(text: &str, stem: &str, most: usize) -> Result<Self, SetErrors> {
-        let (mut tree, mut errors) =
-            ReadSet::whole_tree(text, most).map_err(|error| SetErrors(vec![error]))?;
+        let (mut tree, mut errors) = ReadSet::whole_tree(text, most).map_err(SetErrors)?;
         let mut faults = Faults::default();
         let table = tree.get_mut();
         let requirements = take(table, text, &mut errors);

@@ -34,8 +34,8 @@ impl ReadSystem {
     pub fn of(text: &str, stem: &str) -> Self {
         let (mut tree, twice) = match ReadSet::tree(text) {
             Ok(read) => read,
-            Err(error) => {
-                return Self { set: ReadSet::default().besides(vec![error]), beside: Ok(Beside::default()) };
+            Err(errors) => {
+                return Self { set: ReadSet::default().besides(errors), beside: Ok(Beside::default()) };
             }
         };
         let beside = split(tree.get_mut());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::quote::{comment, shell};
-use super::words::groups;
+use super::words::{CONSOLE_FILE, groups};
 use super::{Emission, Emitted, Prepared, text};
 use model::partition::Priority;
 use model::partition::set::Restart;
@@ -21,7 +21,8 @@ pub fn write(emission: &Emission, emitted: &mut Emitted) -> Result<(), Reason> {
         emitted.file(format!("{}.sh", partition.spec.name), script, true);
     }
     let mut all = String::from(
-        "#!/bin/sh\n# Starts all partitions and waits for their ends; fails when one's QEMU does, and ends them when it is ended.\nset -eu\n",
+        "#!/bin/sh\n# Starts all partitions and waits for all their ends; fails when one's script does, which says so at once, and ends \
+         them when\n# it is ended.\nset -eu\n",
     );
     let memory = memory(emission);
     let shares = emission.partitions.iter().any(|partition| !partition.spec.sections.is_empty());
@@ -92,9 +93,48 @@ fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> R
         }
         script.push('\n');
     }
-    script.push_str("\nexec \"$@\"\n");
+    let console = shell(&emission.output(partition, CONSOLE_FILE)?);
+    let end = if partition.is_program() { shell(&emission.output(partition, "end")?) } else { String::new() };
+    let (name, memory) = (shell(name), partition.spec.resources.memory.get());
+    let _ = write!(script, "\nname={name}\nmemory_mib={memory}\nconsole={console}\nend={end}\n");
+    script.push_str(ENDING);
     Ok(script)
 }
+
+/// Runs QEMU to its end and ends as the program did: QEMU itself ends well whatever becomes of what it runs. QEMU does not outlive
+/// this script where `setpriv` can see to that.
+const ENDING: &str = r#"
+if [ -n "$end" ]; then rm -f "$end"; fi
+if command -v setpriv >/dev/null 2>&1; then set -- setpriv --pdeathsig KILL "$@"; fi
+# What is in the background has no input otherwise.
+exec 3<&0
+"$@" <&3 3<&- &
+qemu=$!
+exec 3<&-
+asked=
+ask() { asked=$1; kill "$qemu" 2>/dev/null || true; }
+trap 'ask 129' HUP
+trap 'ask 130' INT
+trap 'ask 143' TERM
+# A signal ends the wait, and not QEMU.
+while :; do
+    status=0
+    wait "$qemu" || status=$?
+    kill -0 "$qemu" 2>/dev/null || break
+done
+if [ -n "$asked" ]; then exit "$asked"; fi
+fail() { echo "$name: $1" >&2; exit "$2"; }
+if [ "$status" -ne 0 ]; then fail "QEMU ended with $status" "$status"; fi
+if [ -z "$end" ]; then exit 0; fi
+if grep -qs '^{"type":"memory-ran-out"' "$end"; then echo "$name: memory ran out ($memory_mib MiB)" >&2; fi
+how=$(grep -s '^{"type":"ended"' "$end" | tail -n 1 | tr -cd 'a-z0-9')
+case $how in
+    typeendedhowexit*) code=${how#typeendedhowexit} ;;
+    typeendedhowsignal*) code=$((128 + ${how#typeendedhowsignal})) ;;
+    *) fail "its guest ended before its program did; what the guest said is in $console" 1 ;;
+esac
+exit "$code"
+"#;
 
 /// Folder of channels: another one for each place that is written to.
 fn memory(emission: &Emission) -> PathBuf {

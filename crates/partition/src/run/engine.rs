@@ -3,13 +3,13 @@
 //! What is remembered is forgotten when the host was started again, or when QEMU or the kernel changed.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Event, Failed, Surroundings};
 use model::experiment::{Accelerator, PlatformSpec};
+use platforms::vm::kernel::identity;
 use platforms::vm::platform::Vm;
 use platforms::vm::qemu::Engine;
 use platforms::vm::toolbox::Toolbox;
@@ -49,8 +49,8 @@ impl About {
 
 /// A file's path, size and time of change: another file is another verdict.
 fn stamp(path: &Path) -> String {
-    let meta = fs::metadata(path).map(|meta| (meta.len(), meta.mtime(), meta.mtime_nsec()));
-    format!("{} {:?}", path.display(), meta.unwrap_or_default())
+    let identity = fs::metadata(path).map(|meta| identity(&meta)).unwrap_or_default();
+    format!("{} {identity}", path.display())
 }
 
 /// Chooses what runs the CPUs.

@@ -29,6 +29,8 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 pub const REACTION: Duration = Duration::from_secs(1);
 /// Longest time nothing is looked at.
 const SLICE: Duration = Duration::from_secs(1);
+/// How often a guest is listened to about that its memory ran out.
+const MOST_STARVED: u32 = 100;
 /// How often it is looked whether connections have ended.
 const LOOK: Duration = Duration::from_millis(5);
 /// Bytes read from the link at once.
@@ -79,8 +81,8 @@ pub struct MainSession<'a> {
     seen: u64,
     /// Since when a signal that should end the program was not passed on.
     unanswered: Option<Instant>,
-    /// Whether it was told that memory ran out.
-    starved: bool,
+    /// How often it was told that memory ran out.
+    starved: u32,
     /// Carries connections to the program's ports.
     hub: Option<&'a Hub>,
     /// Until when clients are waited for, once nothing else is.
@@ -135,7 +137,7 @@ impl<'a> MainSession<'a> {
             boot: begin.boot,
             seen: 0,
             unanswered: None,
-            starved: false,
+            starved: 0,
             hub: begin.hub,
             delivered_by: None,
             is_cut_off: false,
@@ -237,8 +239,9 @@ impl<'a> MainSession<'a> {
                 (self.tell)(Event::Delivers);
                 Ok(())
             }
-            (Phase::Running, FromGuest::MemoryRanOut { victim }) if !self.starved => {
-                self.starved = true;
+            (Phase::Running, FromGuest::MemoryRanOut { .. }) if self.starved >= MOST_STARVED => Ok(()),
+            (Phase::Running, FromGuest::MemoryRanOut { victim }) => {
+                self.starved += 1;
                 let name: String = victim.name.chars().take(LONGEST_TEXT).collect();
                 (self.tell)(Event::MemoryRanOut(Victim { name: harmless(name.as_bytes()), ..victim }));
                 Ok(())

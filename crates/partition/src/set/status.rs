@@ -109,6 +109,7 @@ fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<S
         restarts: state.as_ref().map_or(0, |state| state.restarts),
         addresses,
         last: state.as_ref().and_then(|state| state.last.clone()),
+        shortage: state.as_ref().and_then(|state| state.shortage.clone()),
         given: state.and_then(|state| state.given),
         folder: folder.to_owned(),
     }
@@ -214,6 +215,7 @@ mod tests {
             restarts: 0,
             in_a_row: 0,
             last: None,
+            shortage: None,
         };
         folder::write_state(&kept, &state(Phase::Stopped)).expect("written");
         assert!(goes_on(&kept), "who works on it may start it");

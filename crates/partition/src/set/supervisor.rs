@@ -23,8 +23,8 @@ use super::logs::Log;
 use super::{folder, process, ready, resolve, root, switch, watch};
 use crate::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use model::partition::network::NamedAddress;
-use model::partition::set::{KeptState, LastEnd, PartitionUnit, Phase, Restart, UnitSpec};
-use model::partition::{PartitionSpec, ProgramEnd, Victim};
+use model::partition::set::{KeptState, LastEnd, PartitionUnit, Phase, Restart, Shortage, UnitSpec};
+use model::partition::{PartitionSpec, ProgramEnd};
 use platforms::ledger::Ledger;
 use platforms::{Cancel, ledger};
 use units::{Hertz, Nanos, Reason};
@@ -43,6 +43,8 @@ const LONGEST_BACK_OFF: Duration = Duration::from_secs(30);
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What asks a program to end.
 const SIGTERM: i32 = 15;
+/// What the kernel ends a process with for want of memory.
+const SIGKILL: i32 = 9;
 
 /// What runs a partition: [`crate::run::run`], or a test's stand-in.
 pub type Runner<'a> =
@@ -73,8 +75,6 @@ pub(super) struct Supervisor<'a> {
     pub folder: &'a Path,
     pub means: &'a Means<'a>,
     state: Mutex<KeptState>,
-    /// Who was killed for want of memory in this run.
-    starved: Mutex<Option<Victim>>,
     ran: AtomicBool,
     /// Its program has ended, and is not looked after any more, though it is not over.
     delivers: AtomicBool,
@@ -112,6 +112,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), Reason>
         restarts,
         in_a_row,
         last: None,
+        shortage: None,
     };
     folder::write_state(folder, &state).map_err(|error| format!("{}: {error}", folder.display()))?;
     let ran = before.as_ref().is_some_and(|before| before.phase != Phase::Starting || restarts > 0);
@@ -119,7 +120,6 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), Reason>
         folder,
         means,
         state: Mutex::new(state),
-        starved: Mutex::default(),
         ran: AtomicBool::new(ran),
         delivers: AtomicBool::new(false),
         unwell: Mutex::default(),
@@ -145,7 +145,7 @@ fn loss(before: &KeptState) -> (LastEnd, Duration) {
 impl Supervisor<'_> {
     /// Changes the state and writes it down.
     pub(super) fn note(&self, change: impl FnOnce(&mut KeptState)) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let before = state.phase;
         change(&mut state);
         if state.phase != before {
@@ -247,7 +247,7 @@ impl Supervisor<'_> {
 
     fn run_partition(&self, unit: &PartitionUnit) -> LastEnd {
         *self.unwell() = None;
-        *self.starved() = None;
+        self.note(|state| state.shortage = None);
         self.delivers.store(false, Ordering::SeqCst);
         let outcome = self.try_partition(unit);
         if let Some(reason) = self.unwell().take() {
@@ -259,13 +259,10 @@ impl Supervisor<'_> {
                     ProgramEnd::Exit(code) => format!("its program ended with {code}"),
                     ProgramEnd::Signal(number) => format!("its program was ended by signal {number}"),
                 };
-                let reason = match self.starved().take() {
-                    Some(victim) => {
-                        format!("{how_it_ended}: {}", victim.words(unit.spec.resources.memory))
-                    }
-                    None => how_it_ended,
-                };
-                LastEnd { at_unix_ns: now(), program: Some(how), reason, console: Vec::new() }
+                let (at_unix_ns, shortage) = (now(), self.state().shortage.clone());
+                let reason =
+                    how_it_ended + &shortage.map_or_else(String::new, |it| blamed(&it, how, at_unix_ns));
+                LastEnd { at_unix_ns, program: Some(how), reason, console: Vec::new() }
             }
             Outcome::Failed(Failed { reason, console, .. }) => {
                 LastEnd { at_unix_ns: now(), program: None, reason, console }
@@ -273,8 +270,8 @@ impl Supervisor<'_> {
         }
     }
 
-    fn starved(&self) -> MutexGuard<'_, Option<Victim>> {
-        self.starved.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, KeptState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn unwell(&self) -> MutexGuard<'_, Option<String>> {
@@ -392,9 +389,10 @@ impl Supervisor<'_> {
                 state.engine = Some(engine.to_owned());
             }),
             Event::Delivers => self.delivers.store(true, Ordering::SeqCst),
-            Event::MemoryRanOut(victim) => {
-                *self.starved() = Some(victim);
-            }
+            Event::MemoryRanOut(victim) => self.note(|state| {
+                let reason = victim.words(unit.spec.resources.memory);
+                state.shortage = Some(Shortage { at_unix_ns: now(), reason });
+            }),
             Event::Placed(given) => self.note(|state| state.given = Some(*given)),
             Event::Started => {
                 self.note(|state| state.booted = true);
@@ -430,6 +428,15 @@ impl Supervisor<'_> {
             std::thread::sleep(LOOK_EVERY);
         }
     }
+}
+
+/// What a program's end has to do with memory that ran out before: who was killed was killed for that; else it is said when it was.
+fn blamed(shortage: &Shortage, how: ProgramEnd, ended_unix_ns: Nanos) -> String {
+    let before = ended_unix_ns.saturating_sub(shortage.at_unix_ns).to_duration().as_secs();
+    if how == ProgramEnd::Signal(SIGKILL) || before == 0 {
+        return format!(": {}", shortage.reason);
+    }
+    format!("; {before} s before, {}", shortage.reason)
 }
 
 /// The host's clock, since 1970.

@@ -12,6 +12,8 @@ use super::bzimage::{self, MAX_KERNEL_BYTES};
 
 /// Largest kernel image that is read; distributions' have 8 to 20 MB.
 const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
+/// Unpacked kernels that are kept; usual ones have 60 MB each.
+const MOST_UNPACKED: usize = 8;
 
 /// A kernel with the folder of its modules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +55,7 @@ pub enum KernelError {
     /// None was found.
     #[error(
         "no kernel for the guest: none in {} and none readable at {}; run `make setup`, or name one with \
-         kernel = \"/path/to/vmlinuz\" in the experiment or --kernel", cache.display(), host.display()
+         --kernel /path/to/vmlinuz, or kernel = \"…\" in an experiment", cache.display(), host.display()
     )]
     NotFound {
         /// Where the set-up puts kernels.
@@ -142,17 +144,23 @@ pub struct Bootable {
     pub form: String,
 }
 
+/// Which file it is and when it was changed last; nobody can set that, so one written anew with the size and the time of
+/// writing of before is another one.
+pub fn identity(meta: &fs::Metadata) -> String {
+    format!("{:x}-{:x}-{:x}-{:x}", meta.len(), meta.ino(), meta.ctime(), meta.ctime_nsec())
+}
+
 /// The fastest form of the kernel: the uncompressed ELF file with PVH entry, made once and kept in the cache folder;
 /// the image itself when it has no such entry or cannot be unpacked.
 pub fn bootable(kernel: &Kernel, cache: &Path) -> io::Result<Bootable> {
     let meta = fs::metadata(&kernel.image)?;
     let folder = cache.join("vmlinux");
-    let stem =
-        format!("{}-{:x}-{:x}-{:x}", safe(&kernel.release), meta.len(), meta.mtime(), meta.mtime_nsec());
+    let stem = format!("{}-{}", safe(&kernel.release), identity(&meta));
     let unpacked = folder.join(format!("{stem}.elf"));
     let packed = |why: &str| Bootable { path: kernel.image.clone(), form: format!("packed image ({why})") };
     if is_elf(&unpacked) {
         open_as(&unpacked, &meta);
+        note_use(&unpacked);
         return Ok(Bootable { path: unpacked, form: PVH_FORM.to_owned() });
     }
     if meta.len() > MAX_IMAGE_BYTES {
@@ -177,6 +185,7 @@ pub fn bootable(kernel: &Kernel, cache: &Path) -> io::Result<Bootable> {
     match keep(&folder, &unpacked, &elf) {
         Ok(()) => {
             open_as(&unpacked, &meta);
+            forget_all_but(MOST_UNPACKED, &folder);
             Ok(Bootable { path: unpacked, form: PVH_FORM.to_owned() })
         }
         Err(error) => {
@@ -195,6 +204,31 @@ fn keep(folder: &Path, path: &Path, elf: &[u8]) -> io::Result<()> {
     file.write_all(elf)?;
     file.as_file().sync_all()?;
     file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+/// Its time of access says when it was asked for last, also where reading does not set it.
+fn note_use(path: &Path) {
+    // Otherwise it is only forgotten sooner.
+    let _ = fs::File::open(path)
+        .and_then(|file| file.set_times(fs::FileTimes::new().set_accessed(std::time::SystemTime::now())));
+}
+
+/// Removes the unpacked kernels that were not asked for for the longest time.
+fn forget_all_but(most: usize, folder: &Path) {
+    let used = |entry: fs::DirEntry| {
+        let meta = entry.metadata().ok().filter(fs::Metadata::is_file)?;
+        let path = entry.path();
+        let is_ours = path.extension().is_some_and(|extension| extension == "elf");
+        is_ours.then(|| ((meta.atime(), meta.atime_nsec()), path))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let mut known: Vec<_> = entries.filter_map(used).collect();
+    known.sort();
+    let too_many = known.len().saturating_sub(most);
+    for (_, path) in known.into_iter().take(too_many) {
+        // One that cannot be removed is tried again with the next kernel.
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// As readable as the image it is of: where owners cannot be mapped (a network's file system), QEMU, as a user that owns
@@ -260,6 +294,42 @@ mod tests {
         let missing = root.path().join("nowhere");
         let error = find(&Places { named: Some(&missing), ..places(cache.path(), root.path()) }).unwrap_err();
         assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+
+    /// Regression: an image that was written anew with its old size and time was booted as it had been.
+    #[test]
+    fn an_image_that_was_written_anew_is_another_whatever_its_time_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("vmlinuz-1");
+        let then = fs::FileTimes::new().set_modified(std::time::SystemTime::UNIX_EPOCH);
+        let written = |text: &str| {
+            fs::write(&image, text).unwrap();
+            fs::File::options().write(true).open(&image).unwrap().set_times(then).unwrap();
+            identity(&fs::metadata(&image).unwrap())
+        };
+        let one = written("one");
+        assert_eq!(identity(&fs::metadata(&image).unwrap()), one);
+        // The clock of the file system ticks every few milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_ne!(written("two"), one);
+    }
+
+    #[test]
+    fn of_unpacked_kernels_those_asked_for_last_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kernel = |number: u64| folder.path().join(format!("{number}.elf"));
+        for number in 0..5 {
+            fs::write(kernel(number), "x").unwrap();
+            let at = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(number);
+            let times = fs::FileTimes::new().set_accessed(at);
+            fs::File::open(kernel(number)).unwrap().set_times(times).unwrap();
+        }
+        fs::write(folder.path().join("other"), "x").unwrap();
+        note_use(&kernel(1));
+        forget_all_but(3, folder.path());
+        let is_there: Vec<bool> = (0..5).map(|number| kernel(number).exists()).collect();
+        assert_eq!(is_there, [false, true, false, true, true]);
+        assert!(folder.path().join("other").exists());
     }
 
     #[test]

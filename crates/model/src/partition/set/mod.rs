@@ -9,6 +9,7 @@
 
 mod address;
 mod check;
+mod errors;
 mod follow;
 mod host;
 mod order;
@@ -31,10 +32,11 @@ use crate::experiment::Accelerator;
 use units::{Bytes, Mebibytes};
 
 pub use address::{HIGHEST_MEMBER, Member, Subnet, Wiring};
+pub use errors::{SetError, SetErrors};
 pub use follow::FoundBy;
 pub use host::{HostNode, HostSize, OVERHEAD};
 pub use order::{ascending, dependants_first};
-pub use read::{Fault, Faults, MAX_SET_BYTES, ReadSet, SetError, SetErrors};
+pub use read::{Fault, Faults, MAX_SET_BYTES, ReadSet};
 pub use ready::{Health, HealthEntry, Ready, ReadyCheck, ReadyEntry};
 pub use state::*;
 

@@ -6,72 +6,25 @@
 //!             └─────┘ from that is not told (`follow.rs`)
 //! ```
 
-use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
 
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::errors::{MOST_TOLD, SetError, SetErrors, of_no_toml, syntax, there_twice};
 use super::{FoundBy, MOST_PARTITIONS, PartitionSet};
 use crate::partition::is_name;
-use crate::scenario::{line_of_offset, offset_at};
+use crate::scenario::offset_at;
 use units::names::nearest;
 
 /// Largest file of a set that is read.
 pub const MAX_SET_BYTES: usize = 1 << 20;
 
-/// Most mistakes that are told of one file.
-const MOST_TOLD: usize = 100;
-
-/// What a file says is repeated without what could move a terminal's cursor.
-fn plain(problem: &str) -> String {
-    problem.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
-}
-
-/// Why a file holds no set: all that is wrong, in the file's order.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct SetErrors(pub Vec<SetError>);
-
 impl SetErrors {
     /// These faults with their lines of `text`.
     pub fn of(faults: Vec<Fault>, text: &str) -> Self {
         Self::sorted(faults.into_iter().map(|fault| fault.in_text(text)).collect())
-    }
-
-    fn sorted(mut errors: Vec<SetError>) -> Self {
-        let mut told = HashSet::new();
-        errors.retain(|error| told.insert((error.line, error.problem.clone())));
-        errors.sort_by_key(|error| error.offset);
-        errors.truncate(MOST_TOLD);
-        Self(errors)
-    }
-
-    /// A line each, with the file's name.
-    pub fn in_file(&self, file: &Path) -> String {
-        let lines = self.0.iter().map(|error| format!("{}: {error}", file.display()));
-        lines.collect::<Vec<_>>().join("\n")
-    }
-}
-
-/// One thing that is wrong with a file.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("{}{}", .line.map(|line| format!("line {line}: ")).unwrap_or_default(), plain(.problem))]
-pub struct SetError {
-    /// The line, counted from 1, where one can be named.
-    pub line: Option<usize>,
-    /// The byte of the file that it is about, where one can be named: what mistakes are sorted by.
-    pub offset: Option<usize>,
-    /// What is wrong, and what was wanted.
-    pub problem: String,
-}
-
-impl SetError {
-    /// This problem at a byte of `text`, or of all of it.
-    pub fn new(text: &str, offset: Option<usize>, problem: String) -> Self {
-        Self { line: offset.map(|offset| line_of_offset(text, offset)), offset, problem }
     }
 }
 
@@ -183,25 +136,30 @@ impl ReadSet {
     pub fn of(text: &str, stem: &str) -> Self {
         match Self::tree(text) {
             Ok((tree, twice)) => Self::of_tree(tree, text, stem, MOST_PARTITIONS).besides(twice),
-            Err(error) => Self::default().besides(vec![error]),
+            Err(errors) => Self::default().besides(errors),
         }
     }
 
     /// All keys of a text of at most so many bytes, with their places in it, and those that are there twice.
     ///
     /// # Errors
-    /// It is too long, or no TOML: its first mistake, from which others may come.
-    pub fn whole_tree(text: &str, most: usize) -> Result<(Spanned<DeTable<'_>>, Vec<SetError>), SetError> {
+    /// It is too long, or no TOML.
+    pub fn whole_tree(
+        text: &str,
+        most: usize,
+    ) -> Result<(Spanned<DeTable<'_>>, Vec<SetError>), Vec<SetError>> {
         if text.len() > most {
             let problem = format!("{} bytes are too many for a set; allowed are {most}", text.len());
-            return Err(SetError::new(text, None, problem));
+            return Err(vec![SetError::new(text, None, problem)]);
         }
         let (tree, errors) = DeTable::parse_recoverable(text);
-        // The parser finds some of them only at the end.
-        let place = |error: &&toml::de::Error| error.span().map_or(usize::MAX, |span| span.start);
-        match errors.iter().filter(|error| error.message() != "duplicate key").min_by_key(place) {
-            Some(first) => Err(Self::told(text, first)),
-            None => Ok((tree, errors.iter().map(|error| twice(text, error)).collect())),
+        let (twice, errors): (Vec<_>, Vec<_>) =
+            errors.into_iter().partition(|error| error.message() == "duplicate key");
+        match of_no_toml(text, errors) {
+            none if none.is_empty() => {
+                Ok((tree, twice.iter().map(|error| there_twice(text, error)).collect()))
+            }
+            errors => Err(errors),
         }
     }
 
@@ -209,7 +167,7 @@ impl ReadSet {
     ///
     /// # Errors
     /// The same.
-    pub fn tree(text: &str) -> Result<(Spanned<DeTable<'_>>, Vec<SetError>), SetError> {
+    pub fn tree(text: &str) -> Result<(Spanned<DeTable<'_>>, Vec<SetError>), Vec<SetError>> {
         let (mut tree, twice) = Self::whole_tree(text, MAX_SET_BYTES)?;
         tree.get_mut().remove(crate::requirement::KEY);
         Ok((tree, twice))
@@ -275,7 +233,7 @@ impl ReadSet {
     /// The set.
     ///
     /// # Errors
-    /// Everything that is wrong, with its lines; of a text that is no TOML the first mistake alone. What is there twice hides nothing.
+    /// Everything that is wrong, with its lines; of a text that is no TOML the lines that make it none. What is there twice hides nothing.
     pub fn finish(self) -> Result<PartitionSet, SetErrors> {
         match self.set {
             Some(set) if self.errors.is_empty() => Ok(set),
@@ -457,44 +415,4 @@ fn meant(error: &toml::de::Error) -> Option<String> {
     let got = quoted.next()?;
     let expected: Vec<&str> = quoted.collect();
     nearest(got, &expected).map(ToOwned::to_owned)
-}
-
-/// The parser's message in one line, with the nearest of the names it expected.
-fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
-    let offset = span.map(|span| span.start);
-    let line = offset.map(|offset| line_of_offset(text, offset));
-    let mut quoted = error.message().split('`').skip(1).step_by(2);
-    let got = quoted.next().unwrap_or_default().to_owned();
-    let expected: Vec<&str> = quoted.collect();
-    let said = error.message().trim().replace('\n', "; ");
-    // All names that would have been right are many.
-    let problem = match nearest(&got, &expected) {
-        Some(name) => {
-            let short = said.split(", expected one of").next().unwrap_or(&said);
-            format!("{short}; did you mean \"{name}\"? All keys: bulkhead schema set")
-        }
-        None => told_of_numbers(&said, line.and_then(|line| text.lines().nth(line - 1))),
-    };
-    SetError::new(text, offset, problem)
-}
-
-/// A key or table that the text has already.
-fn twice(text: &str, error: &toml::de::Error) -> SetError {
-    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
-    SetError::new(text, error.span().map(|span| span.start), format!("{key} is there twice"))
-}
-
-/// With the key of its line, and the numbers that a type can hold instead of its name.
-fn told_of_numbers(said: &str, line: Option<&str>) -> String {
-    if !said.starts_with("invalid value: integer") {
-        return said.to_owned();
-    }
-    let types = [("u8", u64::from(u8::MAX)), ("u16", u64::from(u16::MAX)), ("u32", u64::from(u32::MAX))];
-    let said = types.iter().fold(said.to_owned(), |said, (name, most)| {
-        said.replace(&format!("expected {name}"), &format!("expected a number from 0 to {most}"))
-    });
-    match line.and_then(|line| line.split_once('=')) {
-        Some((key, _)) => format!("{}: {said}", key.trim()),
-        None => said,
-    }
 }

@@ -183,6 +183,18 @@ pub struct KeptState {
     pub in_a_row: u32,
     /// How it ended last.
     pub last: Option<LastEnd>,
+    /// When memory ran out in its guest last, since its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<Shortage>,
+}
+
+/// Memory ran out in a partition's guest, which killed a process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortage {
+    /// When, on the host's clock since 1970.
+    pub at_unix_ns: Nanos,
+    /// In words.
+    pub reason: String,
 }
 
 /// How something that is kept ended.
@@ -277,6 +289,9 @@ pub struct PartitionStatus {
     pub addresses: Vec<String>,
     /// How it ended last.
     pub last: Option<LastEnd>,
+    /// When memory ran out in its guest last, since its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortage: Option<Shortage>,
     /// What it was really given.
     pub given: Option<Given>,
     /// Folder with its logs.

@@ -197,7 +197,7 @@ fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
 }
 
 /// Regression: a table that a set does not have, and a key like one that is there, hid what has nothing to do with them; of a text
-/// that is no TOML the first mistake is told.
+/// that is no TOML the first mistake of each line is told, and one alone where something stays open.
 #[test]
 fn a_misspelt_table_or_key_hides_only_what_may_name_it() {
     let text = "[network.n]\nlinks = 9\n[partitions.b]\nprogram = [\"/bin/true\"]\n[partition.a]\nprogram = [\"/bin/true\"]\n\
@@ -207,7 +207,11 @@ fn a_misspelt_table_or_key_hides_only_what_may_name_it() {
         errors.0.iter().map(|error| error.line).collect()
     };
     assert_eq!(lines(text), [2, 3, 7, 9, 10, 11].map(Some));
-    assert_eq!(lines("[partition.a]\nprogram = [\"x\"]\ncpus = \n[network.n]\nlinks = = 3\n"), [Some(3)]);
+    assert_eq!(
+        lines("[partition.a]\nprogram = [\"x\"]\ncpus = \n[network.n]\nlinks = = 3\n"),
+        [Some(3), Some(5)]
+    );
+    assert_eq!(lines("[partition.a]\nprogram = [\"x]\ncpus = 1\n[network.n\nlinks = = 3\n"), [Some(2)]);
     assert_eq!(lines("[networks.n]\n[partition.a]\nprogram = [\"x\"]\nnetworks = [\"n\"]\n"), [Some(1)]);
 }
 

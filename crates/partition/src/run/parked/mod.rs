@@ -3,7 +3,7 @@
 //! ```text
 //!  shape ─┬─ kept ─► memory, state ─► QEMU ─┐                        ┌─► late devices ─► Wake ─► Awake ─► the main session
 //!         └─ not ──► boot ─► Parked ─► stop, keep ───────────────────┘
-//!         any failure: what was kept goes, and the usual way is taken
+//!         any failure: what was kept goes, unless QEMU did not even start, and the usual way is taken
 //! ```
 //! The first guest of a shape is saved on its own way to its program, which costs it a tenth of a second: nobody makes machines in
 //! the background. A shape is everything that a saved machine depends on; what a program is given is no part of it.
@@ -11,6 +11,7 @@
 mod shape;
 mod wake;
 
+use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,7 +63,11 @@ pub fn begin(
         Ok(None) => tell(Event::NotRestored { why: "none of this shape was saved".to_owned() }),
         // That is no fault of what was saved.
         Err(_) if cancel.is_cancelled() => {}
-        Err(why) => way.give_up(why.into(), tell),
+        Err(Lost::NotTried(why)) => {
+            tell(Event::NotRestored { why: why.into() });
+            return Ok(None);
+        }
+        Err(Lost::Broken(why)) => way.give_up(why.into(), tell),
     }
     if cancel.is_cancelled() {
         return Ok(None);
@@ -81,6 +86,20 @@ pub fn begin(
             Ok(None)
         }
         Err(Not::Booted(failed)) => Err(failed),
+    }
+}
+
+/// Why there is no guest from what was saved.
+enum Lost {
+    /// It could not be tried: for a limit of the caller's, say. The usual way says more of it.
+    NotTried(Reason),
+    /// What was saved is no such guest.
+    Broken(Reason),
+}
+
+impl<E: Into<Reason>> From<E> for Lost {
+    fn from(why: E) -> Self {
+        Self::Broken(why.into())
     }
 }
 
@@ -132,36 +151,30 @@ impl<'a> Way<'a> {
     }
 
     /// From what was saved; none where nothing was.
-    fn restore(&self, tell: &mut dyn FnMut(Event)) -> Result<Option<Created>, Reason> {
+    fn restore(&self, tell: &mut dyn FnMut(Event)) -> Result<Option<Created>, Lost> {
         let Some(image) = self.store.find(&self.shape)? else { return Ok(None) };
         let failed = |error: std::io::Error| format!("a saved machine: {error}");
-        let state = saved::state(image.state()).map_err(failed)?;
+        let not_tried = |error: std::io::Error| Lost::NotTried(failed(error).into());
+        let state = saved::state(image.state()).map_err(not_tried)?;
         let number = state.as_raw_fd();
-        let (memory, filling) = self.filled(image).map_err(failed)?;
+        let wanted = self.making.spec.resources.memory.to_bytes().get();
+        if image.memory_bytes() != wanted {
+            return Err(Lost::from("a saved machine: it has another size of memory".to_owned()));
+        }
+        let (memory, filling) =
+            saved::memory(wanted).and_then(|memory| filled(image, memory)).map_err(not_tried)?;
         let (mut made, config) = self.assembled(memory, true)?;
         made.inherited.push(state);
         let nothing = in_memory("bulkhead-nothing", &NO_FILES).map_err(failed)?;
         let created = self.making.create(made, &nothing);
         // QEMU reads in it what its devices have to do.
         filling.join().map_err(|_| "filling in a guest's memory panicked".to_owned())??;
-        let mut created = created.map_err(|failed| failed.reason)?;
+        let mut created = created.map_err(|failed| Lost::NotTried(failed.reason.into()))?;
         tell(created.event(self.making.engine.as_str()));
         migration::restore(created.machine.control(), number)?;
         created.place(self.making.spec, tell).map_err(|failed| failed.reason)?;
         self.tell_what_it_is(&mut created, config)?;
         Ok(Some(created))
-    }
-
-    /// A memory that is being filled in while QEMU starts.
-    fn filled(&self, image: Image) -> std::io::Result<(OwnedFd, thread::JoinHandle<Result<(), Reason>>)> {
-        let wanted = self.making.spec.resources.memory.to_bytes().get();
-        if image.memory_bytes() != wanted {
-            return Err(std::io::Error::other("it has another size of memory"));
-        }
-        let memory = saved::memory(wanted)?;
-        let copy = memory.try_clone()?;
-        let filling = thread::Builder::new().name("memory".to_owned()).spawn(move || image.fill(&copy))?;
-        Ok((memory.into(), filling))
     }
 
     /// Boots one, and keeps it.
@@ -230,6 +243,13 @@ impl<'a> Way<'a> {
             Heard::Ended(why) => Err(why.into()),
         }
     }
+}
+
+/// A memory that is being filled in while QEMU starts.
+fn filled(image: Image, memory: File) -> std::io::Result<(OwnedFd, thread::JoinHandle<Result<(), Reason>>)> {
+    let copy = memory.try_clone()?;
+    let filling = thread::Builder::new().name("memory".to_owned()).spawn(move || image.fill(&copy))?;
+    Ok((memory.into(), filling))
 }
 
 /// What no saved machine has, or should not be asked for one.

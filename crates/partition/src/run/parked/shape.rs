@@ -12,6 +12,7 @@ use std::path::Path;
 use super::super::making::Making;
 use model::partition::PROGRAM_PROTOCOL;
 use platforms::held_process::boot_id;
+use platforms::vm::kernel::identity;
 use platforms::vm::qemu::{HostCounter, MACHINE, command_line};
 
 /// Changes whenever an old saved machine must not be used any more although nothing below has changed.
@@ -38,6 +39,8 @@ pub fn shape(making: &Making<'_>) -> String {
     for module in tools.modules.link.iter().chain(&tools.modules.program) {
         let _ = writeln!(text, "module {} {}", module.name, content(&module.image));
     }
+    let image = fs::metadata(&tools.kernel.image).map(|meta| identity(&meta));
+    let _ = writeln!(text, "kernel {}", image.unwrap_or_default());
     for path in [Some(&tools.qemu), Some(&tools.bootable.path), tools.firmware.as_ref()].into_iter().flatten()
     {
         let _ = writeln!(text, "file {}", stamp(path));

@@ -14,7 +14,7 @@ use super::inward::Inward;
 use super::outward::{AFTER_THE_END, Outward};
 use super::session::{Patience, Sessions};
 use super::start::{OurEnds, TheirEnds, ended_child, start, streams};
-use super::starved::StarvedWatch;
+use super::starved::{Killed, StarvedWatch};
 use super::{Kept, Ports, pty};
 use crate::link::stream::{Heard, Sink, Source, wait};
 use crate::link::{Decoder, LinkError, decode, encode};
@@ -158,6 +158,10 @@ impl<'a> Server<'a> {
             wanted.extend(self.error.wanted());
         }
         wanted.extend(self.sessions.iter().flat_map(Sessions::wanted));
+        let is_running = self.pid.is_some() && self.ended.is_none();
+        if is_running {
+            wanted.extend(self.starved.wanted());
+        }
         wait(&wanted, self.patience()).map_err(in_context("waiting"))?;
         drop(wanted);
         self.listen()?;
@@ -165,6 +169,9 @@ impl<'a> Server<'a> {
         self.reap()?;
         if self.pid.is_some() {
             self.pump()?;
+        }
+        if is_running && let Killed::Largest(victim) = self.starved.look() {
+            self.tell(&FromGuest::MemoryRanOut { victim })?;
         }
         let is_running = self.pid.is_some() && self.ended.is_none();
         if let Some(sessions) = &mut self.sessions

@@ -1,17 +1,21 @@
 //! Whether memory ran out in the guest: what the kernel says when it kills a process for that, as `/dev/kmsg` has it.
 //!
 //! ```text
-//!  oom_kill in /proc/vmstat grew? ── no ─► nothing
-//!        └─ yes ─► kernel's messages since the start ─► the largest that was killed ─► MemoryRanOut
+//!  new messages of the kernel, and whether oom_kill in /proc/vmstat grew beyond what they told
+//!        ├─ "Out of memory: Killed process …" ─► the largest of them ─► MemoryRanOut
+//!        ├─ "Memory cgroup out of memory: …"  ─► nothing: a limit that somebody in the guest has set
+//!        └─ it grew, and no message says why  ─► MemoryRanOut without a name
 //! ```
 //! Sources: `mm/oom_kill.c` of Linux (`__oom_kill_process`), `Documentation/ABI/testing/dev-kmsg`.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use nix::poll::PollFlags;
 
 use model::partition::{LONGEST_TEXT, Victim};
 use units::Bytes;
@@ -27,8 +31,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Looks for what the kernel does for want of memory from the moment this is made.
 pub struct StarvedWatch {
+    /// Kills that were before, or are told.
     before: u64,
     messages: Option<File>,
+    /// The largest that messages named, until it is told.
+    largest: Option<Victim>,
+    /// What files had when this began: the guest's own first file system is among them.
+    own_files: Bytes,
+    /// What they had when the kernel killed last, as it wrote then.
+    files_then: Option<Bytes>,
     /// Since when the kernel's words of a killed process are waited for.
     waits_since: Option<Instant>,
 }
@@ -54,18 +65,31 @@ impl StarvedWatch {
     pub fn anew(&self) -> Self {
         let number = self.messages.as_ref().map(AsRawFd::as_raw_fd);
         number.map_or_else(
-            || Self { before: killed(), messages: None, waits_since: None },
-            |number| Self::of(Path::new(&format!("/proc/self/fd/{number}"))),
+            || Self { own_files: self.own_files, ..Self::with(None) },
+            |number| Self {
+                own_files: self.own_files,
+                ..Self::of(Path::new(&format!("/proc/self/fd/{number}")))
+            },
         )
     }
 
     fn of(messages: &Path) -> Self {
         let open = || File::options().read(true).custom_flags(nix::libc::O_NONBLOCK).open(messages);
         let messages = open().and_then(|mut file| file.seek(SeekFrom::End(0)).map(|_| file));
-        Self { before: killed(), messages: messages.ok(), waits_since: None }
+        Self::with(messages.ok())
     }
 
-    /// Who was killed for want of memory; none when nobody was. It may take a moment.
+    fn with(messages: Option<File>) -> Self {
+        let (largest, files_then, waits_since) = (None, None, None);
+        Self { before: killed(), messages, largest, own_files: files(), files_then, waits_since }
+    }
+
+    /// What to wait for: the kernel has written.
+    pub fn wanted(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        self.messages.as_ref().map(|messages| (messages.as_fd(), PollFlags::POLLIN))
+    }
+
+    /// Who was killed for want of memory and not told yet; none when nobody was. It may take a moment.
     pub fn victim(&mut self) -> Option<Victim> {
         loop {
             match self.look() {
@@ -78,35 +102,54 @@ impl StarvedWatch {
 
     /// The same without waiting.
     pub fn look(&mut self) -> Killed {
-        if killed() <= self.before {
+        self.read_messages();
+        if let Some(victim) = self.largest.take() {
+            self.waits_since = None;
+            return Killed::Largest(Victim { files: self.files(), ..victim });
+        }
+        let killed = killed();
+        if killed <= self.before {
+            self.waits_since = None;
             return Killed::Nobody;
         }
         let since = *self.waits_since.get_or_insert_with(Instant::now);
-        if let Some(victim) = self.largest() {
-            return Killed::Largest(victim);
-        }
         if self.messages.is_some() && since.elapsed() < WRITTEN_WITHIN {
             return Killed::NotWritten;
         }
-        Killed::Largest(Victim { name: String::new(), memory: Bytes::from_bytes(0), files: files() })
+        self.before = killed;
+        self.waits_since = None;
+        Killed::Largest(Victim { name: String::new(), memory: Bytes::from_bytes(0), files: self.files() })
     }
 
-    fn largest(&mut self) -> Option<Victim> {
-        let messages = self.messages.as_mut()?;
+    /// What files of others had when the last one was killed. What they had is gone with it where nobody else held it.
+    fn files(&mut self) -> Bytes {
+        let then = self.files_then.take().unwrap_or_else(files);
+        Bytes::from_bytes(then.get().saturating_sub(self.own_files.get()))
+    }
+
+    fn read_messages(&mut self) {
+        let Some(mut messages) = self.messages.take() else { return };
         let mut record = vec![0; RECORD_BYTES];
-        let mut largest: Option<Victim> = None;
         for _ in 0..MOST_RECORDS {
             match messages.read(&mut record) {
-                Ok(count) => {
-                    let text = String::from_utf8_lossy(record.get(..count).unwrap_or_default());
-                    largest = largest.into_iter().chain(of(&text)).max_by_key(|victim| victim.memory);
-                }
+                Ok(count) => match of(&String::from_utf8_lossy(record.get(..count).unwrap_or_default())) {
+                    Some(Said::Files(files)) => self.files_then = Some(files),
+                    Some(Said::OwnLimit) => self.before = self.before.saturating_add(1),
+                    Some(Said::Killed(victim)) => {
+                        self.before = self.before.saturating_add(1);
+                        self.largest =
+                            self.largest.take().into_iter().chain([victim]).max_by_key(|v| v.memory);
+                    }
+                    None => {}
+                },
                 // Some records were overwritten before they were read; the next read goes on behind them.
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                Err(_) => break,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                // What cannot be read is not waited for any more.
+                Err(_) => return,
             }
         }
-        largest
+        self.messages = Some(messages);
     }
 }
 
@@ -125,23 +168,54 @@ fn files() -> Bytes {
     Bytes::from_bytes(kib.unwrap_or(0).saturating_mul(1024))
 }
 
-/// Whom a record of `/dev/kmsg` says was killed: `…;Out of memory: Killed process 71 (tail) total-vm:…kB, anon-rss:…kB, …`.
-fn of(record: &str) -> Option<Victim> {
+/// What a record of `/dev/kmsg` says of memory that ran out.
+#[derive(Debug, PartialEq, Eq)]
+enum Said {
+    /// What files have that only memory holds.
+    Files(Bytes),
+    /// A process was killed because a group of the guest's own had reached its limit.
+    OwnLimit,
+    /// This one was killed because the guest had no more.
+    Killed(Victim),
+}
+
+/// `…;Out of memory: Killed process 71 (tail) total-vm:…kB, anon-rss:…kB, …`, and before it `…;Mem-Info:`, `…;active_anon:…
+/// … shmem:PAGES …` in several lines.
+fn of(record: &str) -> Option<Said> {
     // Programs can write records, too: those of the kernel are of facility 0.
     let (head, said) = record.split_once(';')?;
     let priority: u32 = head.split(',').next()?.parse().ok()?;
-    let said = said.lines().next().filter(|said| priority < 8 && said.contains("ut of memory"))?;
-    let (_, process) = said.split_once("illed process ")?;
+    let said = said.lines().next().filter(|_| priority < 8)?;
+    if said.starts_with("active_anon:") {
+        // Lines within a record are written so.
+        let figures = said.split("\\x0a").flat_map(str::split_whitespace);
+        let pages =
+            figures.filter_map(|figure| figure.strip_prefix("shmem:")).find_map(|n| n.parse::<u64>().ok())?;
+        return Some(Said::Files(Bytes::from_bytes(pages.saturating_mul(page_bytes()))));
+    }
+    if !said.contains("ut of memory") {
+        return None;
+    }
+    let (why, process) = said.split_once("illed process ")?;
     // A name may hold anything; the last of these comes after it.
     let (name, figures) = process.rsplit_once(") total-vm:")?;
     let (_, name) = name.split_once(" (")?;
+    if why.to_ascii_lowercase().contains("cgroup out of memory") {
+        return Some(Said::OwnLimit);
+    }
     let kib = |key: &str| -> Option<u64> {
         let (_, rest) = figures.split_once(key)?;
         rest.split_once("kB")?.0.parse().ok()
     };
     let kib = ["anon-rss:", "file-rss:", "shmem-rss:"].iter().filter_map(|key| kib(key));
     let memory = Bytes::from_bytes(kib.fold(0, u64::saturating_add).saturating_mul(1024));
-    Some(Victim { name: name.chars().take(LONGEST_TEXT).collect(), memory, files: files() })
+    let name = name.chars().take(LONGEST_TEXT).collect();
+    Some(Said::Killed(Victim { name, memory, files: Bytes::from_bytes(0) }))
+}
+
+fn page_bytes() -> u64 {
+    let size = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+    size.and_then(|size| size.try_into().ok()).unwrap_or(4096)
 }
 
 #[cfg(test)]
@@ -153,12 +227,26 @@ mod tests {
 
     #[test]
     fn the_kernels_words_name_who_was_killed() {
-        let victim = of(SAID).expect("a victim");
+        let Some(Said::Killed(victim)) = of(SAID) else { panic!("a victim") };
         assert_eq!((victim.name.as_str(), victim.memory.get()), ("a (b) total-vm:x", 205_824 * 1024));
         // What a program writes into the kernel's messages is marked as its own.
         assert_eq!(of(&SAID.replacen("3,", "11,", 1)), None);
         for other in ["", "6,1,2,-;Linux version 6", "6,1,2,-;Out of memory: Killed process 7 (x)", "x;y"] {
             assert_eq!(of(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_limit_that_the_guest_has_set_is_none_of_the_guests() {
+        assert_eq!(of(&SAID.replace("Out of memory", "Memory cgroup out of memory")), Some(Said::OwnLimit));
+    }
+
+    #[test]
+    fn the_kernel_says_what_files_had_when_it_killed() {
+        let info = "4,513,8124534,-;active_anon:2 inactive_anon:5 isolated_anon:0\\x0a unevictable:0 dirty:0 \
+                    writeback:0\\x0a mapped:1 shmem:1024 pagetables:90\\x0a free:1\n";
+        assert_eq!(of(info), Some(Said::Files(Bytes::from_bytes(1024 * page_bytes()))));
+        assert_eq!(of(&info.replace("shmem:1024 ", "shmem:1024kB ")), None);
+        assert_eq!(of(&info.replacen("4,", "12,", 1)), None);
     }
 }

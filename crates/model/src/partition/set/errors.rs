@@ -1,0 +1,111 @@
+//! Mistakes of a file, each with its line: what a parser says of a text, and what else is wrong with it.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::Path;
+
+use crate::scenario::line_of_offset;
+use units::names::nearest;
+
+/// Most mistakes that are told of one file.
+pub(super) const MOST_TOLD: usize = 100;
+
+/// What a file says is repeated without what could move a terminal's cursor.
+fn plain(problem: &str) -> String {
+    problem.chars().map(|c| if c.is_control() && c != '\n' { '?' } else { c }).collect()
+}
+
+/// Why a file holds no set: all that is wrong, in the file's order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+pub struct SetErrors(pub Vec<SetError>);
+
+impl SetErrors {
+    /// All of these.
+    pub(super) fn sorted(mut errors: Vec<SetError>) -> Self {
+        let mut told = HashSet::new();
+        errors.retain(|error| told.insert((error.line, error.problem.clone())));
+        errors.sort_by_key(|error| error.offset);
+        errors.truncate(MOST_TOLD);
+        Self(errors)
+    }
+
+    /// A line each, with the file's name.
+    pub fn in_file(&self, file: &Path) -> String {
+        let lines = self.0.iter().map(|error| format!("{}: {error}", file.display()));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// One thing that is wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{}{}", .line.map(|line| format!("line {line}: ")).unwrap_or_default(), plain(.problem))]
+pub struct SetError {
+    /// The line, counted from 1, where one can be named.
+    pub line: Option<usize>,
+    /// The byte of the file that it is about, where one can be named: what mistakes are sorted by.
+    pub offset: Option<usize>,
+    /// What is wrong, and what was wanted.
+    pub problem: String,
+}
+
+impl SetError {
+    /// This problem at a byte of `text`, or of all of it.
+    pub fn new(text: &str, offset: Option<usize>, problem: String) -> Self {
+        Self { line: offset.map(|offset| line_of_offset(text, offset)), offset, problem }
+    }
+}
+
+/// Of a text that is no TOML: the first mistake of each line; the first alone where something was not closed, from which all the others
+/// may come.
+pub fn of_no_toml(text: &str, mut errors: Vec<toml::de::Error>) -> Vec<SetError> {
+    // The parser finds some of them only at the end.
+    errors.sort_by_key(|error| error.span().map_or(usize::MAX, |span| span.start));
+    if errors.iter().any(|error| error.message().starts_with("unclosed")) {
+        errors.truncate(1);
+    }
+    let mut told: Vec<SetError> = errors.iter().map(|error| syntax(text, error, error.span())).collect();
+    told.dedup_by_key(|error| error.line);
+    told.truncate(MOST_TOLD);
+    told
+}
+
+/// The parser's message in one line, with the nearest of the names it expected.
+pub fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
+    let offset = span.map(|span| span.start);
+    let line = offset.map(|offset| line_of_offset(text, offset));
+    let mut quoted = error.message().split('`').skip(1).step_by(2);
+    let got = quoted.next().unwrap_or_default().to_owned();
+    let expected: Vec<&str> = quoted.collect();
+    let said = error.message().trim().replace('\n', "; ");
+    // All names that would have been right are many.
+    let problem = match nearest(&got, &expected) {
+        Some(name) => {
+            let short = said.split(", expected one of").next().unwrap_or(&said);
+            format!("{short}; did you mean \"{name}\"? All keys: bulkhead schema set")
+        }
+        None => told_of_numbers(&said, line.and_then(|line| text.lines().nth(line - 1))),
+    };
+    SetError::new(text, offset, problem)
+}
+
+/// A key or table that the text has already.
+pub fn there_twice(text: &str, error: &toml::de::Error) -> SetError {
+    let key = error.span().and_then(|span| text.get(span)).unwrap_or_default();
+    SetError::new(text, error.span().map(|span| span.start), format!("{key} is there twice"))
+}
+
+/// With the key of its line, and the numbers that a type can hold instead of its name.
+fn told_of_numbers(said: &str, line: Option<&str>) -> String {
+    if !said.starts_with("invalid value: integer") {
+        return said.to_owned();
+    }
+    let types = [("u8", u64::from(u8::MAX)), ("u16", u64::from(u16::MAX)), ("u32", u64::from(u32::MAX))];
+    let said = types.iter().fold(said.to_owned(), |said, (name, most)| {
+        said.replace(&format!("expected {name}"), &format!("expected a number from 0 to {most}"))
+    });
+    match line.and_then(|line| line.split_once('=')) {
+        Some((key, _)) => format!("{}: {said}", key.trim()),
+        None => said,
+    }
+}
