@@ -126,6 +126,38 @@ fn memory_that_runs_out_is_told_with_who_had_most_of_it() {
     }
 }
 
+/// Regression: a first file system that did not fit was unpacked in part, and what came then was a kernel's panic or a restart.
+#[test]
+fn what_needs_more_memory_than_the_least_is_refused_before_a_boot() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let (layer, secret) = (here.files.path().join("layer"), here.files.path().join("secret"));
+    std::fs::write(&secret, vec![0xe9; 1_000_000]).expect("the test's own");
+    let secrets: Vec<String> =
+        (0..4).map(|number| format!("--secret=s{number}={}", secret.display())).collect();
+    let save = vec![format!("--save={}", layer.display())];
+    for (words, enough, why) in
+        [(save, "136MiB", "a saved layer"), (secrets, "160MiB", "variables and secrets")]
+    {
+        let run = |memory: &str| {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let program = ["--", "sh", "-c", "cat /run/secrets/* 2>/dev/null | wc -c"];
+            here.run(&[&["--memory", memory], words.as_slice(), &program].concat())
+        };
+        let output = run("128MiB");
+        assert_code(&output, 125);
+        let said = complaint(&output);
+        assert!(said.contains("boots with at least") && said.contains(why), "{said}");
+        let output = run(enough);
+        assert_code(&output, 0);
+        let wanted = if why == "a saved layer" { "0" } else { "4000000" };
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), wanted);
+    }
+    here.assert_nothing_left();
+}
+
 /// Regressions: a limit that a program in the guest had set was called the guest's memory; of files without a name that went with
 /// who was killed only the guest's own were told.
 #[test]

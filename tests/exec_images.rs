@@ -371,6 +371,40 @@ fn what_docker_saves_is_an_image() {
     assert_eq!(text(&output), "12\ndocker\n");
 }
 
+/// Regression: one that was named before what lies above it was hidden by that, which took what was written to it.
+#[test]
+fn what_lies_within_another_is_there_whichever_is_named_first() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let data = here.path("data");
+    for (first, second) in [("in:/a/b", "above:/a"), ("above:/a", "in:/a/b")] {
+        let mut command = here.command(&[
+            "--volume",
+            first,
+            "--volume",
+            second,
+            "--",
+            "sh",
+            "-c",
+            "echo x >>/a/b/f; echo y >/a/g",
+        ]);
+        let output = finish(command.env("XDG_DATA_HOME", &data).spawn().expect("it starts"));
+        assert_code(&output, 0);
+    }
+    let read =
+        |name: &str| std::fs::read_to_string(data.join("bulkhead/volumes").join(name)).unwrap_or_default();
+    assert_eq!(
+        (read("in/files/f"), read("above/files/g"), read("above/files/b/f")),
+        ("x\nx\n".into(), "y\n".into(), String::new())
+    );
+    for bad in ["db:/data:ro", "db:/proc", "db:/dev/shm"] {
+        assert_code(&here.run(&["--volume", bad, "--", "true"]), 125);
+    }
+    here.assert_nothing_left();
+}
+
 #[test]
 fn a_volume_lasts_and_partitions_share_it() {
     if !guests_start() {

@@ -311,6 +311,62 @@ after = ["db"]
     assert_eq!(bench.left(), Vec::<String>::new());
 }
 
+/// Regression: a partition was ended, and only then its restart refused.
+#[test]
+fn a_restart_that_is_refused_leaves_what_runs() {
+    let bench = Bench::pretending();
+    let token = bench.path("token");
+    std::fs::write(&token, "4711").expect("the test's own files");
+    let text = format!(
+        "[partition.db]\nprogram = [\"/bin/sleep\", \"1000\"]\n[partition.web]\nprogram = [\"/bin/sleep\", \"1000\"]\n\
+         after = [\"db\"]\nsecrets = {{ token = \"{}\" }}\n",
+        token.display()
+    );
+    assert_eq!(bench.up(&bench.file("plant.toml", &text)).code, Some(0));
+    let web = pid(&bench, "web");
+    assert_eq!(bench.call(&["stop", "db"]).code, Some(0));
+    let told = bench.call(&["restart", "web"]);
+    assert!(told.code == Some(2) && told.err.contains("started after db, which is stopped"), "{told:?}");
+    assert_eq!(bench.phases(), "db stopped, web running");
+    assert_eq!(bench.call(&["start", "db"]).code, Some(0));
+    std::fs::remove_file(&token).expect("the test's own files");
+    let told = bench.call(&["restart", "web"]);
+    assert!(told.code == Some(2) && told.err.contains("web is left running: secret token"), "{told:?}");
+    assert_eq!(pid(&bench, "web"), web);
+    std::fs::write(&token, "4712").expect("the test's own files");
+    assert_eq!(bench.call(&["restart", "web"]).code, Some(0));
+    assert!(pid(&bench, "web") != web);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Regression: what it had ended stayed ended, whatever its policy.
+#[test]
+fn a_restart_that_is_killed_is_finished_by_the_watcher() {
+    let bench = Bench::pretending();
+    let text = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nrestart = \"always\"\n";
+    assert_eq!(bench.up(&bench.file("plant.toml", text)).code, Some(0));
+    for wait_ms in [5, 20, 50, 100, 200, 400] {
+        bench.wait_for("a", Phase::Running);
+        let mut restart = bench.command(&["restart", "a"]).spawn().expect("it starts");
+        std::thread::sleep(Duration::from_millis(wait_ms));
+        restart.kill().expect("it may have ended");
+        restart.wait().expect("it ends");
+        let too_late = Instant::now() + PATIENCE;
+        // Until nobody is at it any more, and it runs.
+        while std::fs::exists(bench.state().join("plant/p/a/restarting")).expect("looked at") {
+            assert!(Instant::now() < too_late, "{}", bench.phases());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        bench.wait_for("a", Phase::Running);
+    }
+    assert_eq!(bench.call(&["stop", "a"]).code, Some(0));
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(bench.phases(), "a stopped");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
 /// What is in the file is in no file of the set's folder, and the set comes up again as it is, not as it was written down.
 #[test]
 fn a_partition_of_a_set_has_its_secrets_variables_and_name() {

@@ -13,7 +13,7 @@ use super::up::told;
 use super::{file, output};
 use model::partition::set::{Faults, PartitionSet, PartitionUnit, Tools, UnitSpec};
 use partition::emit::boot::{self, AtBoot};
-use partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder};
+use partition::emit::{Emission, KERNEL_FILE, Manager, Prepared, emit, initrd_file, output_folder, shell};
 use partition::image::Around;
 use partition::run::{Surroundings, can_be_left_alone, unattended};
 use partition::set::images;
@@ -113,7 +113,10 @@ fn at_boot(args: &UpArgs, set: &PartitionSet, exe: &Path) -> Verdict {
     file::write(&path, unit.as_bytes(), 0o644).or_lacking()?;
     output::data(&format!("{}\n", path.display())).or_lacking()?;
     let whose = if is_root { "" } else { " --user" };
-    output::say(&format!("at each boot, and now: systemctl{whose} enable --now {}", path.display()));
+    output::say(&format!(
+        "at each boot, and now: systemctl{whose} enable --now {}",
+        shell(&path.to_string_lossy())
+    ));
     if !is_root {
         output::say("a user's services begin at the first login, or at boot after loginctl enable-linger");
     }

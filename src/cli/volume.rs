@@ -18,8 +18,13 @@ pub fn run(args: &VolumeArgs) -> Verdict {
             output::data(&text).or_lacking()?;
         }
         VolumeVerb::Rm { names } => {
+            let mut left = Vec::new();
             for name in names {
-                remove(&root, name).map_err(|problem| anyhow!(problem)).or_bad_input()?;
+                // One that stays keeps no other.
+                left.extend(remove(&root, name).err().map(|problem| problem.to_string()));
+            }
+            if !left.is_empty() {
+                return Err(anyhow!(left.join("\n"))).or_bad_input();
             }
         }
     }

@@ -10,8 +10,8 @@ use super::args::{ExecArgs, Net, ProgramArgs, ResourceArgs, SightArgs};
 use super::terminal;
 use crate::cli::output;
 use model::partition::{
-    Bind, CardSpec, Content, DiskSpec, Files, ImageRef, LayerSpec, PartitionSpec, Priority, Program,
-    Resources, SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, fits_layer, is_name,
+    Bind, CardSpec, Content, DiskSpec, Files, ImageRef, LONGEST_NAME, LayerSpec, PartitionSpec, Priority,
+    Program, Resources, SecretSpec, UserIds, Volume, VolumeSpec, Word, boots_with, fits_layer, is_name,
 };
 use partition::image::{Around, Image, Overrides, Ready, ready};
 use partition::set::visit::Visit;
@@ -172,7 +172,9 @@ fn volumes(named: &[VolumeSpec]) -> Result<Vec<Volume>> {
 /// The name that was asked for, or this host's.
 fn hostname(named: Option<&str>) -> Result<String> {
     if let Some(name) = named {
-        let wanted = "letters, digits, -, _ and . were wanted, beginning with a letter or digit";
+        let wanted = format!(
+            "at most {LONGEST_NAME} letters, digits, -, _ and . were wanted, beginning with a letter or digit"
+        );
         return if is_name(name) { Ok(name.to_owned()) } else { Err(anyhow!("--hostname {name}: {wanted}")) };
     }
     let own = nix::unistd::gethostname().context("the name of this host")?;

@@ -16,6 +16,8 @@ pub fn read_env_file(bytes: &[u8]) -> Result<Vec<(Word, Word)>, Reason> {
             format!("more than {MOST_ENV_FILE_BYTES} bytes are too many for a file of variables").into()
         );
     }
+    // Some editors begin a file of text with this mark.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let mut variables: Vec<(Word, Word)> = Vec::new();
     for (line, number) in bytes.split(|byte| *byte == b'\n').zip(1_u32..) {
         let line = line.strip_suffix(b"\r").unwrap_or(line).trim_ascii_start();

@@ -45,6 +45,9 @@ impl VolumeSpec {
     }
 }
 
+/// Where a guest has what its kernel and its init make.
+const OF_THE_GUEST: [&str; 3] = ["/proc", "/sys", "/dev"];
+
 impl FromStr for VolumeSpec {
     type Err = Reason;
 
@@ -55,12 +58,25 @@ impl FromStr for VolumeSpec {
             )
         };
         let (name, at) = text.split_once(':').ok_or_else(wanted)?;
+        if at.contains(':') {
+            return Err(format!(
+                "wanted NAME:/PATH and nothing after it (what is to be read only is opened with --ro or --bind), got {text:?}"
+            )
+            .into());
+        }
         let at = PathBuf::from(at);
         let mut parts = at.components();
         let from_root = parts.next() == Some(Component::RootDir);
         let below = parts.clone().next().is_some() && parts.all(|part| matches!(part, Component::Normal(_)));
         if !is_name(name) || !from_root || !below || text.contains('\0') {
             return Err(wanted().into());
+        }
+        if OF_THE_GUEST.iter().any(|own| at.starts_with(own)) {
+            return Err(format!(
+                "{} is the guest's own: wanted another place for a volume, got {text:?}",
+                at.display()
+            )
+            .into());
         }
         Ok(Self { name: name.to_owned(), at })
     }
@@ -96,7 +112,20 @@ mod tests {
         assert_eq!((volume.name.as_str(), volume.at.as_path()), ("data", Path::new("/var/lib/db")));
         assert_eq!(volume.to_string().parse(), Ok(volume.clone()));
         assert_eq!(volume.within(Path::new("/v")).files(), Path::new("/v/data/files"));
-        for bad in ["data", "data:", "data:/", "data:x", "../x:/x", ".:/x", "a/b:/x", "a:/x/../y", "a:/x\0"] {
+        for bad in [
+            "data",
+            "data:",
+            "data:/",
+            "data:x",
+            "../x:/x",
+            ".:/x",
+            "a/b:/x",
+            "a:/x/../y",
+            "a:/x\0",
+            "a:/x:ro",
+            "a:/proc",
+            "a:/dev/shm",
+        ] {
             assert!(bad.parse::<VolumeSpec>().is_err(), "{bad:?}");
         }
     }

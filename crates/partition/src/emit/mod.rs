@@ -20,6 +20,8 @@ mod tests;
 mod words;
 mod xml;
 
+pub use quote::shell;
+
 use std::path::{Path, PathBuf};
 
 use crate::run;

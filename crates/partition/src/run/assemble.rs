@@ -198,6 +198,8 @@ fn serve_files(program: &Program, guest: &mut GuestProgram, made: &mut Assembled
         share(&tag, bind.from.clone(), tree, false);
         guest.trees.push(GuestTree { tag, at: bind.to.clone(), writable: false, is_file });
     }
+    // What lies above is there first: otherwise it would hide what lies in it, and take what is written there.
+    guest.trees.sort_by_key(|tree| tree.at.components().count());
     Ok(())
 }
 

@@ -7,7 +7,8 @@
 //!    up.json              what an `up` is about to start; gone when it has
 //!    watch.json           there when supervisors are watched; locked by who watches, says who that is
 //!    p/plc/               a partition: unit.json supervisor.json state.json stdout.log stderr.log started.jsonl
-//!                         sessions.sock; stopped, when it was stopped by hand and nobody is to start it again
+//!                         sessions.sock; stopped, when it was stopped by hand and nobody is to start it again;
+//!                         restarting, while it is ended to be started again
 //!    n/control.0/         a switch of a network: unit.json supervisor.json state.json
 //!    l/control.0/         its link: the sockets of its plugs; beat, which shows that the switch works; 7.pulled for a moment, when the
 //!                         cable of a plug is pulled out
@@ -33,6 +34,8 @@ use platforms::own_folder::{OwnFolder, own_file};
 pub const WATCH_FILE: &str = "watch.json";
 /// There when what is kept was stopped by hand.
 const STOPPED_FILE: &str = "stopped";
+/// There while what is kept is ended to be started again.
+const RESTARTING_FILE: &str = "restarting";
 /// Longest file of a set's folder that is read.
 const MOST_BYTES: u64 = 4 << 20;
 /// How long a holder that is about to let go (or only begins) is waited for.
@@ -296,6 +299,34 @@ files! {
     read_state write_state "state.json" KeptState;
 }
 
+/// What is kept in `folder` is to run again once it has ended, whoever wanted that being gone or not.
+pub fn note_restarting(folder: &Path) -> io::Result<()> {
+    own_file(&folder.join(RESTARTING_FILE), OFlag::O_CREAT | OFlag::O_WRONLY).map(drop)
+}
+
+/// It runs again, or is not to.
+pub fn forget_restarting(folder: &Path) -> io::Result<()> {
+    gone(fs::remove_file(folder.join(RESTARTING_FILE)))
+}
+
+/// Whether it is to run again.
+pub fn is_restarting(folder: &Path) -> bool {
+    own_file(&folder.join(RESTARTING_FILE), OFlag::O_RDONLY).is_ok()
+}
+
+/// What its last supervisor wrote is not how the next one stands, and that it was stopped is over.
+pub fn begin_anew(folder: &Path) -> io::Result<()> {
+    gone(fs::remove_file(folder.join("state.json")))?;
+    forget_stopped(folder)
+}
+
+fn gone(removed: io::Result<()>) -> io::Result<()> {
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// What is kept in `folder` is stopped by hand: its watcher starts it no more.
 pub fn note_stopped(folder: &Path) -> io::Result<()> {
     own_file(&folder.join(STOPPED_FILE), OFlag::O_CREAT | OFlag::O_WRONLY).map(drop)
@@ -303,10 +334,7 @@ pub fn note_stopped(folder: &Path) -> io::Result<()> {
 
 /// It is started by hand: its watcher may do so again.
 pub fn forget_stopped(folder: &Path) -> io::Result<()> {
-    match fs::remove_file(folder.join(STOPPED_FILE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    gone(fs::remove_file(folder.join(STOPPED_FILE)))
 }
 
 /// Whether it was stopped by hand.

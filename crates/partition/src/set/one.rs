@@ -7,19 +7,20 @@
 //!
 //! With `stopped` in its folder the watcher starts it no more ([`super::watch`]).
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
-use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
 
 use super::find::{self, Meant};
 use super::folder::{self, LockError, SetFolder, Work};
 use super::part::{self, Begun, Readiness, ended_well};
-use super::resolve::{Kept, partition_folder};
+use super::resolve::{Kept, links, partition_folder, switch_folder};
 use super::up::start as start_supervisor;
 use super::{down, status, watch};
-use model::partition::set::Phase;
+use crate::run;
+use model::partition::set::{PartitionEntry, PartitionSet, Phase, UnitSpec};
 use platforms::Cancel;
 use units::Reason;
 
@@ -89,16 +90,41 @@ pub fn one(
     let (phase, _) = status::phase(&own);
     match request {
         // One that lost its supervisor is to be started again, perhaps at once.
-        Request::Stop if phase.is_final() && phase != Phase::Lost => Ok(Became::Already(phase)),
-        Request::Stop => stop(&own).map(|()| Became::Stopped),
+        Request::Stop if phase.is_final() && phase != Phase::Lost => {
+            give_up_restarting(&own).map(|()| Became::Already(phase))
+        }
+        Request::Stop => give_up_restarting(&own).and_then(|()| stop(&own)).map(|()| Became::Stopped),
         // It may be left of a stop that died.
         Request::Start if !phase.is_final() => permit(&own).map(|()| Became::Already(phase)),
         Request::Start => start(set.path(), &meant, exe, cancel),
         Request::Restart => {
+            // What is refused is refused while it runs.
+            may_start(set.path(), &meant)?;
+            is_still_there(&own, &meant.partition.name)?;
+            folder::note_restarting(&own).map_err(|error| broke(&own.display(), &error))?;
             stop(&own)?;
             start(set.path(), &meant, exe, cancel)
         }
     }
+}
+
+fn broke(what: &dyn std::fmt::Display, error: &io::Error) -> OneError {
+    OneError::Broke(format!("{what}: {error}").into())
+}
+
+/// A restart that was killed is not finished any more.
+fn give_up_restarting(own: &Path) -> Result<(), OneError> {
+    folder::forget_restarting(own).map_err(|error| broke(&own.display(), &error))
+}
+
+/// What it is given of the host is there. Disks and a saved layer it has itself while it runs.
+fn is_still_there(own: &Path, name: &str) -> Result<(), OneError> {
+    let Some(UnitSpec::Partition(unit)) = folder::read_unit(own) else { return Ok(()) };
+    let its_own = |key: &String| ["disk", "save"].contains(&key.as_str());
+    let missing = run::obstacles(&unit.spec).into_iter().find(|one| !one.keys.first().is_some_and(its_own));
+    missing.map_or(Ok(()), |missing| {
+        Err(OneError::Refused(format!("{name} is left running: {}", missing.failed.reason).into()))
+    })
 }
 
 /// Its watcher may start it again.
@@ -125,16 +151,12 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
             format!("nothing of {name} is there: bulkhead up FILE starts it").into(),
         ));
     };
-    waits_for(set, name)?;
-    let broke = |error: io::Error| OneError::Broke(format!("{name} cannot be started: {error}").into());
-    // What a supervisor ended wrote last is not how the next one stands.
-    match fs::remove_file(own.join("state.json")) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(broke(error)),
-        _ => {}
-    }
-    permit(&own)?;
+    may_start(set, meant)?;
+    let broke = |error: io::Error| broke(&format!("{name} cannot be started"), &error);
+    folder::begin_anew(&own).map_err(broke)?;
     let (begun, unit) = (Begun::new(), Kept { folder: kept.clone(), after: Vec::new(), unit });
     start_supervisor(set, &unit, exe).map_err(broke)?;
+    give_up_restarting(&own)?;
     // The watcher ends when nothing is left to be watched; what fails here the supervisor tries again.
     let _ = watch::start(set, exe);
     loop {
@@ -150,22 +172,42 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
     }
 }
 
-/// Those it is started after must be up: nobody starts them for it.
-fn waits_for(set: &Path, name: &str) -> Result<(), OneError> {
+/// Those it is started after must be up, and the switches it is plugged into: nobody starts them for it.
+fn may_start(set: &Path, meant: &Meant) -> Result<(), OneError> {
+    let name = &meant.partition.name;
     let record = folder::read_set(set);
     let entry = record.as_ref().and_then(|record| record.set.partitions.get(name));
+    if let Some(switch) =
+        record.as_ref().zip(entry).and_then(|(record, entry)| lost_switch(set, &record.set, entry))
+    {
+        return Err(OneError::Refused(
+            format!("{name} is plugged into switch {switch}, which is gone: bulkhead up FILE starts both")
+                .into(),
+        ));
+    }
     for other in entry.iter().flat_map(|entry| &entry.after) {
         let (phase, state) = status::phase(&set.join(partition_folder(other)));
         let is_up = phase == Phase::Running || state.as_ref().is_some_and(ended_well);
         if !is_up {
+            let then = if phase.is_final() {
+                format!("start that first (bulkhead start {other})")
+            } else {
+                "try again when it runs".to_owned()
+            };
             return Err(OneError::Refused(
-                format!(
-                    "{name} is started after {other}, which is {}: start that first (bulkhead start {other})",
-                    phase.word()
-                )
-                .into(),
+                format!("{name} is started after {other}, which is {}: {then}", phase.word()).into(),
             ));
         }
     }
     Ok(())
+}
+
+/// A switch of its networks that does not run and that nobody is to start again.
+fn lost_switch(set: &Path, record: &PartitionSet, entry: &PartitionEntry) -> Option<String> {
+    let networks = entry.networks.iter().filter_map(|name| Some((name, record.networks.get(name)?)));
+    let mut switches = networks.flat_map(|(name, network)| links(name, network.links));
+    switches.find(|switch| {
+        let own = set.join(switch_folder(switch));
+        status::phase(&own).0.is_final() && !watch::will_replace(set, &own)
+    })
 }

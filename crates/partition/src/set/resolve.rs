@@ -43,6 +43,11 @@ pub fn partition_folder(name: &str) -> String {
     format!("p/{name}")
 }
 
+/// Folder of the switch of a link.
+pub fn switch_folder(link: &str) -> String {
+    format!("n/{link}")
+}
+
 /// Names of a network's links: `control.0`, `control.1`.
 pub fn links(network: &str, links: u8) -> impl Iterator<Item = String> {
     (0..links).map(move |link| format!("{network}.{link}"))
@@ -63,7 +68,7 @@ pub fn kept(
         let Some(wires) = wiring.get(name) else { continue };
         for (link, place) in links(name, network.links).zip(0_u8..) {
             let unit = switch(wires, folder, &link, trunks(name, network.links, place, folder));
-            kept.push(Kept { folder: format!("n/{link}"), after: Vec::new(), unit: UnitSpec::Switch(unit) });
+            kept.push(Kept { folder: switch_folder(&link), after: Vec::new(), unit: UnitSpec::Switch(unit) });
         }
     }
     // In a loop nobody is first; what else is wrong with those on it is told, too.
@@ -91,7 +96,7 @@ pub fn kept(
             .filter_map(|plug| set.networks.get(&plug.network).map(|net| (plug.network, net.links)));
         let switches = networks.flat_map(|(network, count)| links(&network, count).collect::<Vec<_>>());
         let before = switches
-            .map(|link| format!("n/{link}"))
+            .map(|link| switch_folder(&link))
             .chain(entry.after.iter().map(|other| partition_folder(other)));
         kept.push(Kept {
             folder: partition_folder(&name),

@@ -9,6 +9,7 @@
 //!
 //!  down ─► removes watch.json first: nobody is started again
 //!  stop ─► first writes down that it is stopped, start removes that: it is not started again in between
+//!  restart ─► writes down that it is to run again, too: a restart that was killed in between is finished here
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -128,12 +129,26 @@ fn replace(set: &Path, held: &File, lost: &[&String], exe: &Path) -> Vec<Child> 
         return Vec::new();
     }
     let folders = lost.iter().map(|name| set.join(name)).filter(|folder| is_lost(folder));
-    folders.filter_map(|folder| start_supervisor(&folder, exe).ok()).collect()
+    folders.filter_map(|folder| started_again(&folder, exe).ok()).collect()
 }
 
-/// Whether its supervisor is gone without a last word, and it is to be started again.
+fn started_again(kept: &Path, exe: &Path) -> io::Result<Child> {
+    if !folder::is_restarting(kept) {
+        return start_supervisor(kept, exe);
+    }
+    // Whoever restarted it was killed between its end and its start.
+    folder::begin_anew(kept)?;
+    let child = start_supervisor(kept, exe)?;
+    folder::forget_restarting(kept)?;
+    Ok(child)
+}
+
+/// Whether its supervisor is gone without a last word, or for a restart that was not finished, and it is to be started again.
 fn is_lost(kept: &Path) -> bool {
     let (phase, state) = status::phase(kept);
+    if phase.is_final() && folder::is_restarting(kept) {
+        return true;
+    }
     let was_told_to_end = state.is_some_and(|state| state.phase == Phase::Stopping);
     let is_started_again = match folder::read_unit(kept) {
         Some(UnitSpec::Partition(unit)) => unit.restart != Restart::Never,

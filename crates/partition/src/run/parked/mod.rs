@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use self::shape::shape;
 use self::wake::Heard;
 use super::assemble::{Assembled, assemble};
-use super::making::{Created, Making};
+use super::making::{Created, Making, told_bytes};
 use super::{Event, Failed};
 use model::partition::{Content, Files, FromGuest};
 use platforms::Cancel;
@@ -33,6 +33,8 @@ use units::Reason;
 
 /// How long a guest that was woken may take to say so; usual are 0.1 s.
 const AWAKE: Duration = Duration::from_secs(15);
+/// Most that one is told of variables and secrets: for more its memory may be too small, which is told before a boot.
+const MOST_TOLD: u64 = 1 << 20;
 /// How long QEMU may take to stop a guest.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A first file system that nobody reads: the guest has booted.
@@ -267,6 +269,7 @@ fn why_not(making: &Making<'_>) -> Option<&'static str> {
         (!spec.sections.is_empty(), "it has channels"),
         (resources.node.is_some() || resources.guest_nodes > 1, "it has memory nodes"),
         (resources.hugepages, "it has huge pages"),
+        (told_bytes(spec) > MOST_TOLD, "its variables and secrets are large"),
     ];
     reasons.into_iter().find_map(|(holds, why)| holds.then_some(why))
 }
