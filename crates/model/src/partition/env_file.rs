@@ -49,6 +49,8 @@ mod tests {
         let wanted: [(&[u8], &[u8]); 3] = [(b"B", b"x=\"y\" # z"), (b"C", b""), (b"A", b"2")];
         let wanted = wanted.map(|(name, value)| (name.to_vec(), value.to_vec()));
         assert_eq!(read, wanted);
+        // Regression: the mark became part of the first name.
+        assert_eq!(read_env_file(b"\xef\xbb\xbfA=1"), Ok(vec![(b"A".to_vec(), b"1".to_vec())]));
         for (text, part) in [
             ("A=1\nB", "line 2: wanted NAME=VALUE"),
             ("=x", "line 1"),
