@@ -1,7 +1,7 @@
 //! `bulkhead up --emit`: what is written is understood by those it is for, and a program runs by it without us.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,22 @@ fn run_to_its_end(folder: &Path, name: &str, wanted: i32) -> String {
     panic!("{}", console());
 }
 
+/// The folder with a set's scripts, and what was said of them.
+fn scripts(dir: &Path, set: &str) -> Option<(PathBuf, String)> {
+    let (file, folder) = (dir.join("works.toml"), dir.join("qemu"));
+    std::fs::write(&file, set).expect("the test's own");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let output = command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder).output();
+    let output = output.expect("the test's own");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(3) {
+        skip(Need::Vm, said);
+        return None;
+    }
+    assert!(output.status.success(), "{said}");
+    Some((folder, said))
+}
+
 /// Writes and runs the script of a partition whose shell script may write to `data`; what we said of it, and what it said itself.
 fn left_by_the_script(dir: &Path, data: &Path, script: &str) -> Option<(String, String)> {
     std::fs::create_dir(data).expect("the test's own");
@@ -99,17 +115,7 @@ fn left_by_the_script(dir: &Path, data: &Path, script: &str) -> Option<(String, 
         "accelerator = \"tcg\"\n[partition.a]\nrw = [{data:?}]\nmemory_mib = 192\n\
          program = [\"/bin/sh\", \"-c\", {script:?}, \"sh\", {data:?}]\n"
     );
-    let (file, folder) = (dir.join("works.toml"), dir.join("qemu"));
-    std::fs::write(&file, set).expect("the test's own");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
-    command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder);
-    let output = command.output().expect("the test's own");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.code() == Some(3) {
-        skip(Need::Vm, said);
-        return None;
-    }
-    assert!(output.status.success(), "{said}");
+    let (folder, said) = scripts(dir, &set)?;
     run_to_its_end(&folder, "a", 0);
     let seen = std::fs::read_to_string(folder.join("a.output/out")).expect("what it said");
     Some((said, seen))
@@ -190,21 +196,11 @@ fn a_program_runs_by_the_script_alone() {
 #[test]
 fn a_script_tells_what_became_of_its_program() {
     let dir = tempfile::tempdir().expect("the test's own");
-    let file = dir.path().join("works.toml");
     let eats = r#"["/usr/bin/python3", "-c", "l = []\nwhile True: l.append(bytearray(b'x' * (1 << 20)))"]"#;
     let partition =
         |name: &str, program: &str| format!("[partition.{name}]\nprogram = {program}\nmemory_mib = 192\n");
     let set = partition("eats", eats) + &partition("waits", r#"["/bin/sleep", "1000"]"#);
-    std::fs::write(&file, format!("accelerator = \"tcg\"\n{set}")).expect("the test's own");
-    let folder = dir.path().join("qemu");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
-    let output = command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder).output();
-    let output = output.expect("the test's own");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.code() == Some(3) {
-        return skip(Need::Vm, said);
-    }
-    assert!(output.status.success(), "{said}");
+    let Some((folder, _)) = scripts(dir.path(), &format!("accelerator = \"tcg\"\n{set}")) else { return };
     let said = run_to_its_end(&folder, "eats", 137);
     assert!(said.contains("eats: memory ran out (192 MiB)"), "{said}");
     // Whoever kills the script leaves no QEMU behind.
@@ -235,20 +231,8 @@ fn a_script_tells_what_became_of_its_program() {
 #[test]
 fn a_script_says_one_engine_and_fails_with_its_qemu() {
     let dir = tempfile::tempdir().expect("the test's own");
-    let file = dir.path().join("works.toml");
-    std::fs::write(
-        &file,
-        "[partition.a]\nprogram = [\"/bin/true\"]\n[partition.b]\nprogram = [\"/bin/true\"]\n",
-    )
-    .expect("the test's own");
-    let folder = dir.path().join("qemu");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
-    let output = command.arg("up").arg(&file).args(["--emit", "qemu", "--out"]).arg(&folder).output();
-    let output = output.expect("the test's own");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    if output.status.code() == Some(3) {
-        return skip(Need::Vm, said);
-    }
+    let set = "[partition.a]\nprogram = [\"/bin/true\"]\n[partition.b]\nprogram = [\"/bin/true\"]\n";
+    let Some((folder, said)) = scripts(dir.path(), set) else { return };
     let script = std::fs::read_to_string(folder.join("a.sh")).expect(&said);
     assert_eq!(script.matches("-accel ").count(), 1, "{script}");
     let put = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("the test's own");

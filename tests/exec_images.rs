@@ -380,16 +380,9 @@ fn what_lies_within_another_is_there_whichever_is_named_first() {
     let here = Here::new();
     let data = here.path("data");
     for (first, second) in [("in:/a/b", "above:/a"), ("above:/a", "in:/a/b")] {
-        let mut command = here.command(&[
-            "--volume",
-            first,
-            "--volume",
-            second,
-            "--",
-            "sh",
-            "-c",
-            "echo x >>/a/b/f; echo y >/a/g",
-        ]);
+        let volumes = ["--volume", first, "--volume", second];
+        let mut command =
+            here.command(&[&volumes[..], &["--", "sh", "-c", "echo x >>/a/b/f; echo y >/a/g"]].concat());
         let output = finish(command.env("XDG_DATA_HOME", &data).spawn().expect("it starts"));
         assert_code(&output, 0);
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bulkhead::model::partition::set::Phase;
-use set_fixture::{Bench, PATIENCE, guests_are_there};
+use set_fixture::{Bench, PATIENCE, guests_are_there, kill};
 
 fn pid(bench: &Bench, name: &str) -> u32 {
     bench.wait_for(name, Phase::Running).pid.expect("a process")
@@ -331,11 +331,35 @@ fn a_restart_that_is_refused_leaves_what_runs() {
     assert_eq!(bench.call(&["start", "db"]).code, Some(0));
     std::fs::remove_file(&token).expect("the test's own files");
     let told = bench.call(&["restart", "web"]);
-    assert!(told.code == Some(2) && told.err.contains("web is left running: secret token"), "{told:?}");
+    assert!(told.code == Some(2) && told.err.contains("web is left as it is: secret token"), "{told:?}");
     assert_eq!(pid(&bench, "web"), web);
     std::fs::write(&token, "4712").expect("the test's own files");
     assert_eq!(bench.call(&["restart", "web"]).code, Some(0));
     assert!(pid(&bench, "web") != web);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Regression: it was started all the same, and waited for a carrier in vain.
+#[test]
+fn a_partition_whose_switch_is_gone_is_not_started_alone() {
+    let bench = Bench::pretending();
+    let text = "[network.n]\n[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nnetworks = [\"n\"]\n";
+    let file = bench.file("plant.toml", text);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let set = bench.ps().expect("it is up");
+    kill(set.watcher_pid.expect("a watcher"));
+    kill(set.switches[0].supervisor_pid.expect("a supervisor"));
+    kill(set.partitions[0].supervisor_pid.expect("a supervisor"));
+    bench.wait_for("a", Phase::Lost);
+    for verb in ["start", "restart"] {
+        let told = bench.call(&[verb, "a"]);
+        assert!(
+            told.code == Some(2) && told.err.contains("a is plugged into switch n.0, which is gone"),
+            "{told:?}"
+        );
+    }
+    assert_eq!(bench.up(&file).code, Some(0));
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
 }

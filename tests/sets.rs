@@ -217,7 +217,7 @@ fn a_partition_whose_worker_was_killed_says_so_while_it_runs() {
         "[partition.a]\nprogram = [\"sh\", \"-c\", \"tail /dev/zero; sleep 1000\"]\nmemory_mib = 192\n";
     let file = bench.file("plant.toml", text);
     assert_eq!(bench.up(&file).code, Some(0));
-    let too_late = Instant::now() + Duration::from_secs(120);
+    let too_late = Instant::now() + PATIENCE;
     let said = loop {
         let told = bench.call(&["ps"]);
         if told.out.contains("memory ran out") {

@@ -9,7 +9,7 @@ use super::args::PsArgs;
 use super::ending::{Ending, OrStop, Verdict};
 use super::remote::{self, Errand};
 use super::{output, plan};
-use model::partition::set::{PartitionStatus, Phase, Restart, SetStatus, Shortage, SwitchStatus};
+use model::partition::set::{OutOfMemory, PartitionStatus, Phase, Restart, SetStatus, SwitchStatus};
 use partition::set::root::state_root;
 use partition::set::{find, status, supervisor};
 use report::text::{Paint, TextCell, TextTable, ascii, printable};
@@ -104,8 +104,8 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
     }
     for partition in &set.partitions {
         if partition.phase == Phase::Running {
-            if let Some(shortage) = &partition.shortage {
-                let _ = writeln!(text, "{}: {}", partition.name, said_of(shortage));
+            if let Some(out_of_memory) = &partition.out_of_memory {
+                let _ = writeln!(text, "{}: {}", partition.name, said_of(out_of_memory));
             }
             continue;
         }
@@ -125,9 +125,9 @@ fn one(set: &SetStatus, width: usize, colour: bool) -> String {
 }
 
 /// `8 s ago, memory ran out (256 MiB); the largest was …`
-fn said_of(shortage: &Shortage) -> String {
-    let since = supervisor::now().saturating_sub(shortage.at_unix_ns).to_duration().as_secs();
-    format!("{} ago, {}", status::ago(since), printable(&shortage.reason, 400))
+fn said_of(out_of_memory: &OutOfMemory) -> String {
+    let since = supervisor::now().saturating_sub(out_of_memory.at_unix_ns).to_duration().as_secs();
+    format!("{} ago, {}", status::ago(since), printable(&out_of_memory.reason, 400))
 }
 
 fn switches(switches: &[SwitchStatus]) -> TextTable {

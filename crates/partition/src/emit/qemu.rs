@@ -97,13 +97,13 @@ fn script(emission: &Emission, partition: &Prepared, emitted: &mut Emitted) -> R
     let end = if partition.is_program() { shell(&emission.output(partition, "end")?) } else { String::new() };
     let (name, memory) = (shell(name), partition.spec.resources.memory.get());
     let _ = write!(script, "\nname={name}\nmemory_mib={memory}\nconsole={console}\nend={end}\n");
-    script.push_str(ENDING);
+    script.push_str(RUN_TO_ITS_END);
     Ok(script)
 }
 
 /// Runs QEMU to its end and ends as the program did: QEMU itself ends well whatever becomes of what it runs. QEMU does not outlive
 /// this script where `setpriv` can see to that.
-const ENDING: &str = r#"
+const RUN_TO_ITS_END: &str = r#"
 if [ -n "$end" ]; then rm -f "$end"; fi
 if command -v setpriv >/dev/null 2>&1; then set -- setpriv --pdeathsig KILL "$@"; fi
 # What is in the background has no input otherwise.

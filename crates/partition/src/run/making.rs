@@ -12,6 +12,7 @@ use platforms::vm::machine::{self, Parts, RunningMachine, Started};
 use platforms::vm::payload;
 use platforms::vm::qemu::{Engine, Machine};
 use platforms::vm::toolbox::Toolbox;
+use units::Bytes;
 
 use super::assemble::{Assembled, assemble};
 use super::inbox::is_ending;
@@ -31,6 +32,10 @@ const LOOK: Duration = Duration::from_millis(50);
 const OF_KERNEL: u64 = 58 << 20;
 /// What a small program takes.
 const FOR_PROGRAM: u64 = 16 << 20;
+/// Variables and secrets of more are many.
+const MUCH_TOLD: Bytes = Bytes::from_bytes(1 << 20);
+/// What is said of them.
+pub const TOLD_MUCH: &str = "its variables and secrets are large";
 /// How long a machine whose link has ended may take to end, so that it can be told why.
 const LAST_BREATH: Duration = Duration::from_secs(3);
 
@@ -72,7 +77,7 @@ pub struct Created {
 /// Which memory it needs.
 fn fits(spec: &PartitionSpec, first_files: u64) -> Result<(), Failed> {
     let given = spec.resources.memory.to_bytes().get();
-    let told = told_bytes(spec);
+    let told = told(spec).get();
     let unpacking = first_files.saturating_mul(3);
     let reading = first_files.saturating_add(told.saturating_mul(4)).saturating_add(FOR_PROGRAM);
     let needed = OF_KERNEL.saturating_add(unpacking.max(reading));
@@ -81,7 +86,7 @@ fn fits(spec: &PartitionSpec, first_files: u64) -> Result<(), Failed> {
     }
     let needed = needed.div_ceil(8 << 20) * 8;
     let why = match &spec.content {
-        _ if told > 1 << 20 => "its variables and secrets are large",
+        _ if is_told_much(spec) => TOLD_MUCH,
         Content::Program(program) if program.layer.is_some() => "a saved layer takes more of its kernel",
         _ => "its first file system is large",
     };
@@ -89,14 +94,19 @@ fn fits(spec: &PartitionSpec, first_files: u64) -> Result<(), Failed> {
     Err(Failed::own(format!("it boots with at least {needed} MiB of memory, got {got} MiB: {why}")))
 }
 
+/// Whether more is told than a guest from a saved machine is: its memory may be too small for it, which is told before a boot.
+pub fn is_told_much(spec: &PartitionSpec) -> bool {
+    told(spec) > MUCH_TOLD
+}
+
 /// What a program is given by content: variables and secrets.
-pub fn told_bytes(spec: &PartitionSpec) -> u64 {
-    let Content::Program(program) = &spec.content else { return 0 };
+fn told(spec: &PartitionSpec) -> Bytes {
+    let Content::Program(program) = &spec.content else { return Bytes::default() };
     let words = program.env.iter().map(|(name, value)| (name.len() + value.len()) as u64);
     let secrets = program.secrets.iter();
     // What cannot be looked at is told where it is read.
     let secrets = secrets.filter_map(|secret| Some(std::fs::metadata(&secret.from).ok()?.len()));
-    words.chain(secrets).fold(0, u64::saturating_add)
+    Bytes::from_bytes(words.chain(secrets).fold(0, u64::saturating_add))
 }
 
 fn not_started(error: &io::Error) -> Failed {
@@ -117,9 +127,8 @@ impl Making<'_> {
         let config = std::mem::take(&mut made.config);
         let initramfs = payload::build_with(&tools.program, &tools.modules, config, made.alone.as_deref())
             .map_err(|error| not_started(&error))?;
-        let bytes =
-            std::fs::File::from(initramfs.try_clone().map_err(|error| not_started(&error))?).metadata();
-        fits(self.spec, bytes.map_err(|error| not_started(&error))?.len())?;
+        let stat = rustix::fs::fstat(&initramfs).map_err(|error| not_started(&error.into()))?;
+        fits(self.spec, stat.st_size.unsigned_abs())?;
         self.create(made, &initramfs)
     }
 

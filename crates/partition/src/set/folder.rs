@@ -32,10 +32,6 @@ use platforms::own_folder::{OwnFolder, own_file};
 
 /// There when a set is watched.
 pub const WATCH_FILE: &str = "watch.json";
-/// There when what is kept was stopped by hand.
-const STOPPED_FILE: &str = "stopped";
-/// There while what is kept is ended to be started again.
-const RESTARTING_FILE: &str = "restarting";
 /// Longest file of a set's folder that is read.
 const MOST_BYTES: u64 = 4 << 20;
 /// How long a holder that is about to let go (or only begins) is waited for.
@@ -299,25 +295,43 @@ files! {
     read_state write_state "state.json" KeptState;
 }
 
-/// What is kept in `folder` is to run again once it has ended, whoever wanted that being gone or not.
-pub fn note_restarting(folder: &Path) -> io::Result<()> {
-    own_file(&folder.join(RESTARTING_FILE), OFlag::O_CREAT | OFlag::O_WRONLY).map(drop)
+/// What somebody wants of what is kept in a folder: an empty file there, so that it holds when that process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// It was stopped by hand: its watcher starts it no more.
+    Stopped,
+    /// It is ended to be started again: its watcher does so when nobody is at it any more.
+    Restarting,
 }
 
-/// It runs again, or is not to.
-pub fn forget_restarting(folder: &Path) -> io::Result<()> {
-    gone(fs::remove_file(folder.join(RESTARTING_FILE)))
-}
+impl Mark {
+    fn in_folder(self, folder: &Path) -> PathBuf {
+        folder.join(match self {
+            Self::Stopped => "stopped",
+            Self::Restarting => "restarting",
+        })
+    }
 
-/// Whether it is to run again.
-pub fn is_restarting(folder: &Path) -> bool {
-    own_file(&folder.join(RESTARTING_FILE), OFlag::O_RDONLY).is_ok()
+    /// From now on.
+    pub fn set(self, folder: &Path) -> io::Result<()> {
+        own_file(&self.in_folder(folder), OFlag::O_CREAT | OFlag::O_WRONLY).map(drop)
+    }
+
+    /// No more.
+    pub fn clear(self, folder: &Path) -> io::Result<()> {
+        gone(fs::remove_file(self.in_folder(folder)))
+    }
+
+    /// Whether it is wanted.
+    pub fn is_set(self, folder: &Path) -> bool {
+        own_file(&self.in_folder(folder), OFlag::O_RDONLY).is_ok()
+    }
 }
 
 /// What its last supervisor wrote is not how the next one stands, and that it was stopped is over.
 pub fn begin_anew(folder: &Path) -> io::Result<()> {
     gone(fs::remove_file(folder.join("state.json")))?;
-    forget_stopped(folder)
+    Mark::Stopped.clear(folder)
 }
 
 fn gone(removed: io::Result<()>) -> io::Result<()> {
@@ -325,21 +339,6 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
-}
-
-/// What is kept in `folder` is stopped by hand: its watcher starts it no more.
-pub fn note_stopped(folder: &Path) -> io::Result<()> {
-    own_file(&folder.join(STOPPED_FILE), OFlag::O_CREAT | OFlag::O_WRONLY).map(drop)
-}
-
-/// It is started by hand: its watcher may do so again.
-pub fn forget_stopped(folder: &Path) -> io::Result<()> {
-    gone(fs::remove_file(folder.join(STOPPED_FILE)))
-}
-
-/// Whether it was stopped by hand.
-pub fn is_stopped(folder: &Path) -> bool {
-    own_file(&folder.join(STOPPED_FILE), OFlag::O_RDONLY).is_ok()
 }
 
 /// Who watches a set, or did last.

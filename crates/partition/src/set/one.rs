@@ -3,9 +3,10 @@
 //! ```text
 //!  stop:   `stopped` ─► SIGTERM to its supervisor ─► gone ─► sweep its ledger ─► Stopped; its folder and its logs stay
 //!  start:  those it waits for are up? ─► its unit spec, as `up` wrote it; no `stopped` ─► a supervisor ─► it runs and is ready
+//!  restart: may it start, and is what it is given there? ─► `restarting` ─► stop ─► start, which removes that
 //! ```
 //!
-//! With `stopped` in its folder the watcher starts it no more ([`super::watch`]).
+//! With `stopped` in its folder the watcher starts it no more, with `restarting` it does, should we be killed ([`super::watch`]).
 
 use std::io;
 use std::path::Path;
@@ -14,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::find::{self, Meant};
-use super::folder::{self, LockError, SetFolder, Work};
+use super::folder::{self, LockError, Mark, SetFolder, Work};
 use super::part::{self, Begun, Readiness, ended_well};
 use super::resolve::{Kept, links, partition_folder, switch_folder};
 use super::up::start as start_supervisor;
@@ -91,18 +92,21 @@ pub fn one(
     match request {
         // One that lost its supervisor is to be started again, perhaps at once.
         Request::Stop if phase.is_final() && phase != Phase::Lost => {
-            give_up_restarting(&own).map(|()| Became::Already(phase))
+            clear(Mark::Restarting, &own).map(|()| Became::Already(phase))
         }
-        Request::Stop => give_up_restarting(&own).and_then(|()| stop(&own)).map(|()| Became::Stopped),
+        Request::Stop => clear(Mark::Restarting, &own).and_then(|()| stop(&own)).map(|()| Became::Stopped),
         // It may be left of a stop that died.
-        Request::Start if !phase.is_final() => permit(&own).map(|()| Became::Already(phase)),
+        Request::Start if !phase.is_final() => clear(Mark::Stopped, &own).map(|()| Became::Already(phase)),
         Request::Start => start(set.path(), &meant, exe, cancel),
         Request::Restart => {
             // What is refused is refused while it runs.
             may_start(set.path(), &meant)?;
             is_still_there(&own, &meant.partition.name)?;
-            folder::note_restarting(&own).map_err(|error| broke(&own.display(), &error))?;
-            stop(&own)?;
+            Mark::Restarting.set(&own).map_err(|error| broke(&own.display(), &error))?;
+            if let Err(why) = stop(&own) {
+                clear(Mark::Restarting, &own)?;
+                return Err(why);
+            }
             start(set.path(), &meant, exe, cancel)
         }
     }
@@ -112,31 +116,30 @@ fn broke(what: &dyn std::fmt::Display, error: &io::Error) -> OneError {
     OneError::Broke(format!("{what}: {error}").into())
 }
 
-/// A restart that was killed is not finished any more.
-fn give_up_restarting(own: &Path) -> Result<(), OneError> {
-    folder::forget_restarting(own).map_err(|error| broke(&own.display(), &error))
+fn clear(mark: Mark, own: &Path) -> Result<(), OneError> {
+    mark.clear(own).map_err(|error| broke(&own.display(), &error))
+}
+
+/// What `up` wrote of it.
+fn unit_of(own: &Path, name: &str) -> Result<UnitSpec, OneError> {
+    let missing =
+        || OneError::Refused(format!("nothing of {name} is there: bulkhead up FILE starts it").into());
+    folder::read_unit(own).ok_or_else(missing)
 }
 
 /// What it is given of the host is there. Disks and a saved layer it has itself while it runs.
 fn is_still_there(own: &Path, name: &str) -> Result<(), OneError> {
-    let Some(UnitSpec::Partition(unit)) = folder::read_unit(own) else { return Ok(()) };
+    let UnitSpec::Partition(unit) = unit_of(own, name)? else { return Ok(()) };
     let its_own = |key: &String| ["disk", "save"].contains(&key.as_str());
     let missing = run::obstacles(&unit.spec).into_iter().find(|one| !one.keys.first().is_some_and(its_own));
     missing.map_or(Ok(()), |missing| {
-        Err(OneError::Refused(format!("{name} is left running: {}", missing.failed.reason).into()))
+        Err(OneError::Refused(format!("{name} is left as it is: {}", missing.failed.reason).into()))
     })
 }
 
-/// Its watcher may start it again.
-fn permit(own: &Path) -> Result<(), OneError> {
-    folder::forget_stopped(own).map_err(|error| OneError::Broke(format!("{}: {error}", own.display()).into()))
-}
-
 fn stop(own: &Path) -> Result<(), OneError> {
-    match folder::note_stopped(own) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(OneError::Broke(format!("{}: {error}", own.display()).into()));
-        }
+    match Mark::Stopped.set(own) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(broke(&own.display(), &error)),
         _ => {}
     }
     down::stop(own).map_err(|why| OneError::Broke(format!("something is left: {why}").into()))
@@ -146,17 +149,13 @@ fn start(set: &Path, meant: &Meant, exe: &Path, cancel: &Cancel) -> Result<Becam
     let name = &meant.partition.name;
     let kept = partition_folder(name);
     let own = set.join(&kept);
-    let Some(unit) = folder::read_unit(&own) else {
-        return Err(OneError::Refused(
-            format!("nothing of {name} is there: bulkhead up FILE starts it").into(),
-        ));
-    };
+    let unit = unit_of(&own, name)?;
     may_start(set, meant)?;
     let broke = |error: io::Error| broke(&format!("{name} cannot be started"), &error);
     folder::begin_anew(&own).map_err(broke)?;
     let (begun, unit) = (Begun::new(), Kept { folder: kept.clone(), after: Vec::new(), unit });
     start_supervisor(set, &unit, exe).map_err(broke)?;
-    give_up_restarting(&own)?;
+    clear(Mark::Restarting, &own)?;
     // The watcher ends when nothing is left to be watched; what fails here the supervisor tries again.
     let _ = watch::start(set, exe);
     loop {

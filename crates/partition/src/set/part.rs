@@ -217,7 +217,7 @@ mod tests {
             restarts,
             in_a_row: 0,
             last: Some(LastEnd { at_unix_ns: Nanos::default(), program: end, reason, console: Vec::new() }),
-            shortage: None,
+            out_of_memory: None,
         }
     }
 

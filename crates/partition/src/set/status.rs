@@ -5,6 +5,7 @@ use std::path::Path;
 
 use channel::{Memory, PeerSection};
 
+use super::folder::Mark;
 use super::{channels, folder, logs, process, resolve, supervisor, watch};
 use model::partition::is_name;
 use model::partition::set::{
@@ -41,7 +42,7 @@ pub fn phase(folder: &Path) -> (Phase, Option<KeptState>) {
         _ => match folder::read_state(folder) {
             Some(state) if state.phase.is_final() => (state.phase, Some(state)),
             // Whoever stopped it may have had to kill its supervisor.
-            state if folder::is_stopped(folder) => (Phase::Stopped, state),
+            state if Mark::Stopped.is_set(folder) => (Phase::Stopped, state),
             state => (Phase::Lost, state),
         },
     }
@@ -109,7 +110,7 @@ fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<S
         restarts: state.as_ref().map_or(0, |state| state.restarts),
         addresses,
         last: state.as_ref().and_then(|state| state.last.clone()),
-        shortage: state.as_ref().and_then(|state| state.shortage.clone()),
+        out_of_memory: state.as_ref().and_then(|state| state.out_of_memory.clone()),
         given: state.and_then(|state| state.given),
         folder: folder.to_owned(),
     }
@@ -215,7 +216,7 @@ mod tests {
             restarts: 0,
             in_a_row: 0,
             last: None,
-            shortage: None,
+            out_of_memory: None,
         };
         folder::write_state(&kept, &state(Phase::Stopped)).expect("written");
         assert!(goes_on(&kept), "who works on it may start it");

@@ -23,7 +23,7 @@ use super::logs::Log;
 use super::{folder, process, ready, resolve, root, switch, watch};
 use crate::run::{Event, Failed, Order, Orders, Outcome, Streams, Surroundings};
 use model::partition::network::NamedAddress;
-use model::partition::set::{KeptState, LastEnd, PartitionUnit, Phase, Restart, Shortage, UnitSpec};
+use model::partition::set::{KeptState, LastEnd, OutOfMemory, PartitionUnit, Phase, Restart, UnitSpec};
 use model::partition::{PartitionSpec, ProgramEnd};
 use platforms::ledger::Ledger;
 use platforms::{Cancel, ledger};
@@ -112,7 +112,7 @@ pub fn keep(folder: &Path, go: OwnedFd, means: &Means<'_>) -> Result<(), Reason>
         restarts,
         in_a_row,
         last: None,
-        shortage: None,
+        out_of_memory: None,
     };
     folder::write_state(folder, &state).map_err(|error| format!("{}: {error}", folder.display()))?;
     let ran = before.as_ref().is_some_and(|before| before.phase != Phase::Starting || restarts > 0);
@@ -247,7 +247,7 @@ impl Supervisor<'_> {
 
     fn run_partition(&self, unit: &PartitionUnit) -> LastEnd {
         *self.unwell() = None;
-        self.note(|state| state.shortage = None);
+        self.note(|state| state.out_of_memory = None);
         self.delivers.store(false, Ordering::SeqCst);
         let outcome = self.try_partition(unit);
         if let Some(reason) = self.unwell().take() {
@@ -259,9 +259,9 @@ impl Supervisor<'_> {
                     ProgramEnd::Exit(code) => format!("its program ended with {code}"),
                     ProgramEnd::Signal(number) => format!("its program was ended by signal {number}"),
                 };
-                let (at_unix_ns, shortage) = (now(), self.state().shortage.clone());
+                let (at_unix_ns, out_of_memory) = (now(), self.state().out_of_memory.clone());
                 let reason =
-                    how_it_ended + &shortage.map_or_else(String::new, |it| blamed(&it, how, at_unix_ns));
+                    how_it_ended + &out_of_memory.map_or_else(String::new, |it| blamed(&it, how, at_unix_ns));
                 LastEnd { at_unix_ns, program: Some(how), reason, console: Vec::new() }
             }
             Outcome::Failed(Failed { reason, console, .. }) => {
@@ -391,7 +391,7 @@ impl Supervisor<'_> {
             Event::Delivers => self.delivers.store(true, Ordering::SeqCst),
             Event::MemoryRanOut(victim) => self.note(|state| {
                 let reason = victim.words(unit.spec.resources.memory);
-                state.shortage = Some(Shortage { at_unix_ns: now(), reason });
+                state.out_of_memory = Some(OutOfMemory { at_unix_ns: now(), reason });
             }),
             Event::Placed(given) => self.note(|state| state.given = Some(*given)),
             Event::Started => {
@@ -431,12 +431,12 @@ impl Supervisor<'_> {
 }
 
 /// What a program's end has to do with memory that ran out before: who was killed was killed for that; else it is said when it was.
-fn blamed(shortage: &Shortage, how: ProgramEnd, ended_unix_ns: Nanos) -> String {
-    let before = ended_unix_ns.saturating_sub(shortage.at_unix_ns).to_duration().as_secs();
+fn blamed(out_of_memory: &OutOfMemory, how: ProgramEnd, ended_unix_ns: Nanos) -> String {
+    let before = ended_unix_ns.saturating_sub(out_of_memory.at_unix_ns).to_duration().as_secs();
     if how == ProgramEnd::Signal(SIGKILL) || before == 0 {
-        return format!(": {}", shortage.reason);
+        return format!(": {}", out_of_memory.reason);
     }
-    format!("; {before} s before, {}", shortage.reason)
+    format!("; {before} s before, {}", out_of_memory.reason)
 }
 
 /// The host's clock, since 1970.

@@ -158,9 +158,9 @@ fn what_the_program_says_is_kept() {
 #[test]
 fn memory_that_ran_out_is_blamed_for_what_it_ended_and_else_said_to_be_before() {
     let second = 1_000_000_000;
-    let shortage =
-        Shortage { at_unix_ns: Nanos::from_nanos(10 * second), reason: "memory ran out".to_owned() };
-    let said = |how, at: u64| blamed(&shortage, how, Nanos::from_nanos(at * second));
+    let out_of_memory =
+        OutOfMemory { at_unix_ns: Nanos::from_nanos(10 * second), reason: "memory ran out".to_owned() };
+    let said = |how, at: u64| blamed(&out_of_memory, how, Nanos::from_nanos(at * second));
     assert_eq!(said(ProgramEnd::Signal(9), 30), ": memory ran out");
     assert_eq!(said(ProgramEnd::Exit(2), 10), ": memory ran out");
     assert_eq!(said(ProgramEnd::Exit(3), 24), "; 14 s before, memory ran out");

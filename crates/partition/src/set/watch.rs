@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
 
-use super::folder::{self, SetFolder, WATCH_FILE, Work};
+use super::folder::{self, Mark, SetFolder, WATCH_FILE, Work};
 use super::supervisor::GO;
 use super::{process, root, status};
 use model::partition::set::{PartitionSet, Phase, ProcessName, Restart, UnitSpec};
@@ -133,20 +133,20 @@ fn replace(set: &Path, held: &File, lost: &[&String], exe: &Path) -> Vec<Child> 
 }
 
 fn started_again(kept: &Path, exe: &Path) -> io::Result<Child> {
-    if !folder::is_restarting(kept) {
+    if !Mark::Restarting.is_set(kept) {
         return start_supervisor(kept, exe);
     }
     // Whoever restarted it was killed between its end and its start.
     folder::begin_anew(kept)?;
     let child = start_supervisor(kept, exe)?;
-    folder::forget_restarting(kept)?;
+    Mark::Restarting.clear(kept)?;
     Ok(child)
 }
 
 /// Whether its supervisor is gone without a last word, or for a restart that was not finished, and it is to be started again.
 fn is_lost(kept: &Path) -> bool {
     let (phase, state) = status::phase(kept);
-    if phase.is_final() && folder::is_restarting(kept) {
+    if phase.is_final() && Mark::Restarting.is_set(kept) {
         return true;
     }
     let was_told_to_end = state.is_some_and(|state| state.phase == Phase::Stopping);

@@ -21,7 +21,7 @@ fn plain(problem: &str) -> String {
 pub struct SetErrors(pub Vec<SetError>);
 
 impl SetErrors {
-    /// All of these.
+    /// Each once, in the file's order.
     pub(super) fn sorted(mut errors: Vec<SetError>) -> Self {
         let mut told = HashSet::new();
         errors.retain(|error| told.insert((error.line, error.problem.clone())));

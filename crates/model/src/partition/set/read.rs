@@ -155,11 +155,11 @@ impl ReadSet {
         let (tree, errors) = DeTable::parse_recoverable(text);
         let (twice, errors): (Vec<_>, Vec<_>) =
             errors.into_iter().partition(|error| error.message() == "duplicate key");
-        match of_no_toml(text, errors) {
-            none if none.is_empty() => {
-                Ok((tree, twice.iter().map(|error| there_twice(text, error)).collect()))
-            }
-            errors => Err(errors),
+        let wrong = of_no_toml(text, errors);
+        if wrong.is_empty() {
+            Ok((tree, twice.iter().map(|error| there_twice(text, error)).collect()))
+        } else {
+            Err(wrong)
         }
     }
 

@@ -185,12 +185,12 @@ pub struct KeptState {
     pub last: Option<LastEnd>,
     /// When memory ran out in its guest last, since its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shortage: Option<Shortage>,
+    pub out_of_memory: Option<OutOfMemory>,
 }
 
 /// Memory ran out in a partition's guest, which killed a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shortage {
+pub struct OutOfMemory {
     /// When, on the host's clock since 1970.
     pub at_unix_ns: Nanos,
     /// In words.
@@ -291,7 +291,7 @@ pub struct PartitionStatus {
     pub last: Option<LastEnd>,
     /// When memory ran out in its guest last, since its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shortage: Option<Shortage>,
+    pub out_of_memory: Option<OutOfMemory>,
     /// What it was really given.
     pub given: Option<Given>,
     /// Folder with its logs.

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use self::shape::shape;
 use self::wake::Heard;
 use super::assemble::{Assembled, assemble};
-use super::making::{Created, Making, told_bytes};
+use super::making::{Created, Making, TOLD_MUCH, is_told_much};
 use super::{Event, Failed};
 use model::partition::{Content, Files, FromGuest};
 use platforms::Cancel;
@@ -33,8 +33,6 @@ use units::Reason;
 
 /// How long a guest that was woken may take to say so; usual are 0.1 s.
 const AWAKE: Duration = Duration::from_secs(15);
-/// Most that one is told of variables and secrets: for more its memory may be too small, which is told before a boot.
-const MOST_TOLD: u64 = 1 << 20;
 /// How long QEMU may take to stop a guest.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 /// A first file system that nobody reads: the guest has booted.
@@ -155,19 +153,18 @@ impl<'a> Way<'a> {
     /// From what was saved; none where nothing was.
     fn restore(&self, tell: &mut dyn FnMut(Event)) -> Result<Option<Created>, Lost> {
         let Some(image) = self.store.find(&self.shape)? else { return Ok(None) };
-        let failed = |error: std::io::Error| format!("a saved machine: {error}");
-        let not_tried = |error: std::io::Error| Lost::NotTried(failed(error).into());
+        let not_tried = |error: std::io::Error| Lost::NotTried(format!("a saved machine: {error}").into());
         let state = saved::state(image.state()).map_err(not_tried)?;
         let number = state.as_raw_fd();
         let wanted = self.making.spec.resources.memory.to_bytes().get();
         if image.memory_bytes() != wanted {
-            return Err(Lost::from("a saved machine: it has another size of memory".to_owned()));
+            return Err("a saved machine: it has another size of memory".into());
         }
         let (memory, filling) =
             saved::memory(wanted).and_then(|memory| filled(image, memory)).map_err(not_tried)?;
-        let (mut made, config) = self.assembled(memory, true)?;
+        let (mut made, config) = self.assembled(memory, true).map_err(Lost::NotTried)?;
         made.inherited.push(state);
-        let nothing = in_memory("bulkhead-nothing", &NO_FILES).map_err(failed)?;
+        let nothing = in_memory("bulkhead-nothing", &NO_FILES).map_err(not_tried)?;
         let created = self.making.create(made, &nothing);
         // QEMU reads in it what its devices have to do.
         filling.join().map_err(|_| "filling in a guest's memory panicked".to_owned())??;
@@ -269,7 +266,7 @@ fn why_not(making: &Making<'_>) -> Option<&'static str> {
         (!spec.sections.is_empty(), "it has channels"),
         (resources.node.is_some() || resources.guest_nodes > 1, "it has memory nodes"),
         (resources.hugepages, "it has huge pages"),
-        (told_bytes(spec) > MOST_TOLD, "its variables and secrets are large"),
+        (is_told_much(spec), TOLD_MUCH),
     ];
     reasons.into_iter().find_map(|(holds, why)| holds.then_some(why))
 }
