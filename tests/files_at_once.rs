@@ -216,6 +216,44 @@ fn what_the_guest_has_written_it_need_not_read_again() {
     here.assert_nothing_left();
 }
 
+/// What it has written from one end to the other the guest's cache keeps, and the host's need not: it goes to the disk at once.
+#[test]
+fn a_long_file_is_kept_by_the_guest_and_not_by_the_host_as_well() {
+    if !guests_start() {
+        return;
+    }
+    let here = Here::new();
+    let (open, mut shell) = opened(&here, &[]);
+    // The last megabyte in pieces that are no whole pages, some of the middle anew.
+    let writes = "dd if=/dev/urandom of=long bs=1M count=48 status=none; dd if=/dev/urandom of=long bs=100001 count=10 \
+                  oflag=append conv=notrunc status=none; dd if=/dev/urandom of=long bs=4001 seek=6000 count=50 \
+                  conv=notrunc,fsync status=none";
+    assert_eq!(shell.say(writes), "");
+    let run = |program: &str, words: &[&str]| {
+        let output = Command::new(program).args(words).current_dir(&open).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let kept: u64 = run("fincore", &["-nbo", "RES", "long"]).parse().expect("a number");
+    assert_eq!(run("sh", &["-c", "sha256sum <long"]), shell.say("sha256sum <long"));
+    shell.end();
+    here.assert_nothing_left();
+    if writes_past_the_cache(&open) {
+        assert!(kept < 24 << 20, "the host keeps {kept} bytes of 49 MB");
+    }
+}
+
+/// Whether the kernel is one whose `RWF_DONTCACHE` is taken (Linux 6.16), and the file system has it.
+fn writes_past_the_cache(folder: &Path) -> bool {
+    use rustix::io::{ReadWriteFlags, pwritev2};
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel says its release");
+    let mut numbers =
+        release.split(|letter: char| !letter.is_ascii_digit()).map(|number| number.parse::<u32>());
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else { return false };
+    let file = fs::File::create(folder.join("probe")).expect("the test's own files");
+    let data = [std::io::IoSlice::new(b"x")];
+    (major, minor) >= (6, 16) && pwritev2(&file, &data, 0, ReadWriteFlags::from_bits_retain(0x80)).is_ok()
+}
+
 #[test]
 fn a_change_of_mode_in_the_guest_hides_nothing_that_the_host_has_written() {
     if !guests_start() {

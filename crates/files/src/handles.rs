@@ -13,13 +13,14 @@ use rustix::fs::{
     FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fstatfs,
     fsync, seek, syncfs,
 };
-use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
+use rustix::io::{Errno, pread};
 
 use crate::attributes::with_access;
 use crate::message::{Body, Fields, MOST_DATA, Result};
 use crate::nodes::{ROOT, link_to, open_again};
 use crate::server::{Asker, Files, Outcome};
 use crate::stamp::{Cached, Stamp};
+use crate::streams::Place;
 
 /// What OPEN answers (`FOPEN_…`).
 mod opened {
@@ -203,22 +204,7 @@ impl Files {
         if how & KILL_SET_ID != 0 {
             self.kill_set_id(id, &file, asker)?;
         }
-        let mut written = 0;
-        while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
-            let at = offset.checked_add(u64::try_from(written).unwrap_or(u64::MAX)).ok_or(Errno::FBIG)?;
-            let result = if appends {
-                pwritev2(&file, &[std::io::IoSlice::new(rest)], at, ReadWriteFlags::APPEND)
-            } else {
-                pwrite(&file, rest, at)
-            };
-            match result {
-                Ok(0) => break,
-                Ok(count) => written += count,
-                Err(Errno::INTR) => {}
-                Err(_) if written > 0 => break,
-                Err(error) => return Err(error),
-            }
-        }
+        let written = self.streams.write(&file, &before, Place { data, offset, appends })?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         if let Ok(node) = self.nodes.get_mut(id) {
             node.held.own.written += u64::try_from(written).unwrap_or_default();

@@ -8,6 +8,7 @@
 //!                                                        │ retries   what was just looked up is what is opened
 //!                                                        │ stamp     by what a change of a file is seen
 //!                                                        │ handles   what is open, and what its cache may keep
+//!                                                        │ streams   long files, which the host's cache need not keep
 //!                                                        │ locks     the host's own
 //!                                                        │ waits     who waits for one, and takes that back
 //!                                                        │ written   its own writing, which stays in its cache
@@ -38,6 +39,7 @@ mod ranges;
 mod retries;
 mod server;
 mod stamp;
+mod streams;
 mod vhost;
 pub mod waits;
 mod watch;

@@ -15,6 +15,7 @@ use crate::nodes::Nodes;
 use crate::notion::Notion;
 use crate::retries::{Retries, Retry};
 use crate::stamp::Stamp;
+use crate::streams::Streams;
 use crate::watch::Watch;
 use crate::written::Written;
 
@@ -119,6 +120,8 @@ pub struct Files {
     pub(crate) retries: Retries,
     /// Whether the times of files on a device tell that somebody writes to them through a mapping.
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
+    /// Which writes the host's cache need not keep.
+    pub(crate) streams: Streams,
     /// Files of which the guest is to take the times.
     pub(crate) written: Written,
     /// Who else opens files that the guest has made.
@@ -145,6 +148,7 @@ impl Files {
             own: Asker { user, group },
             retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
+            streams: Streams::default(),
             written: Written::default(),
             watch: Watch::new().ok(),
             fullness: Fullness::default(),
