@@ -246,8 +246,7 @@ fn a_long_file_is_kept_by_the_guest_and_not_by_the_host_as_well() {
 fn writes_past_the_cache(folder: &Path) -> bool {
     use rustix::io::{ReadWriteFlags, pwritev2};
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel says its release");
-    let mut numbers =
-        release.split(|letter: char| !letter.is_ascii_digit()).map(|number| number.parse::<u32>());
+    let mut numbers = release.split(|letter: char| !letter.is_ascii_digit()).map(str::parse::<u32>);
     let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else { return false };
     let file = fs::File::create(folder.join("probe")).expect("the test's own files");
     let data = [std::io::IoSlice::new(b"x")];
