@@ -204,7 +204,9 @@ impl Files {
         if how & KILL_SET_ID != 0 {
             self.kill_set_id(id, &file, asker)?;
         }
-        let written = self.streams.write(&file, &before, Place { data, offset, appends })?;
+        let place = Place { data, offset, appends };
+        let is_kept = !self.streams.has(&before, &place) || !self.is_in_guests_cache(id);
+        let written = self.streams.write(&file, before.st_dev, place, is_kept)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         if let Ok(node) = self.nodes.get_mut(id) {
             node.held.own.written += u64::try_from(written).unwrap_or_default();

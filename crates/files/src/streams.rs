@@ -1,6 +1,6 @@
 //! Long files that a guest writes from one end to the other: they go to the disk at once, and do not stay in the host's memory.
 //!
-//! The guest has them in its own cache. Kept in the host's as well they would push out what others have there, and the `fsync` at their end
+//! As long as the guest has them in its own cache (`written`): kept in the host's as well they would push out what others have there, and the `fsync` at their end
 //! would wait for all of them. `RWF_DONTCACHE` (pwritev2(2)) begins to write what was handed over, and drops it when that is done; what the
 //! host had in its cache before stays there.
 
@@ -19,8 +19,8 @@ const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
 const FIRST_LINUX: (u32, u32) = (6, 16);
 /// The beginning of a file stays in the host's cache: most files are no longer than that, and are read again soon.
 const BEGINNING: u64 = 16 << 20;
-/// Writes shorter than this are not those of a stream.
-const LONG: u32 = 64 << 10;
+/// Writes shorter than this are not those of a stream: with 128 KiB, each handed to the disk by itself, nothing was gained.
+const LONG: usize = 512 << 10;
 /// Part of a page would be read again for the other part.
 const PAGE: u64 = 4096;
 
@@ -41,14 +41,15 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Writes as much as goes of what a guest hands over: there, or, where it `appends`, behind the file's end.
+    /// Writes as much as goes of what a guest hands over: there, or, where it `appends`, behind the file's end. Whether the host's cache keeps
+    /// it is for the caller to say (see [`Self::has`]).
     ///
     /// # Errors
     /// As pwritev2(2), where nothing was written.
-    pub fn write(&mut self, file: &OwnedFd, before: &Stat, place: Place<'_>) -> Result<usize> {
+    pub fn write(&mut self, file: &OwnedFd, device: u64, place: Place<'_>, is_kept: bool) -> Result<usize> {
         let Place { data, offset, appends } = place;
         let mut how = if appends { ReadWriteFlags::APPEND } else { ReadWriteFlags::empty() };
-        if self.is_stream(before, &place) {
+        if !is_kept {
             how |= DONT_CACHE;
         }
         let mut written = 0;
@@ -64,7 +65,7 @@ impl Streams {
                 Ok(count) => written += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::OPNOTSUPP) if how.contains(DONT_CACHE) => {
-                    self.refused.insert(before.st_dev);
+                    self.refused.insert(device);
                     how -= DONT_CACHE;
                 }
                 Err(_) if written > 0 => break,
@@ -75,15 +76,14 @@ impl Streams {
     }
 
     /// Whether a write makes a long file longer, by whole pages.
-    fn is_stream(&self, before: &Stat, place: &Place<'_>) -> bool {
+    pub fn has(&self, before: &Stat, place: &Place<'_>) -> bool {
         let (size, length) = (before.st_size.cast_unsigned(), place.data.len());
         let begins = if place.appends { size } else { place.offset };
         let is_whole =
             begins.is_multiple_of(PAGE) && length.is_multiple_of(usize::try_from(PAGE).unwrap_or(1));
-        let is_long = u32::try_from(length).is_ok_and(|length| length >= LONG);
         self.is_able
             && is_whole
-            && is_long
+            && length >= LONG
             && begins >= BEGINNING.max(size)
             && !self.refused.contains(&before.st_dev)
     }
@@ -127,16 +127,18 @@ mod tests {
         let mut streams = Streams::default();
         let file: OwnedFd = std::fs::File::create_new(&path).unwrap().into();
         let mut expected = Vec::new();
-        for (number, length) in [16 << 20, 1 << 20, 64 << 10, 70_000, 1 << 20, 4096].into_iter().enumerate() {
+        for (number, length) in [16 << 20, 1 << 20, 512 << 10, 70_000, 1 << 20, 4096].into_iter().enumerate()
+        {
             let data = vec![u8::try_from(number).unwrap() + 1; length];
             let before = fstat(&file).unwrap();
             let offset = u64::try_from(expected.len()).unwrap();
             let place = Place { data: &data, offset, appends: false };
-            assert_eq!(streams.write(&file, &before, place), Ok(length));
+            let is_kept = !streams.has(&before, &place);
+            assert_eq!(streams.write(&file, before.st_dev, place, is_kept), Ok(length));
             expected.extend(data);
         }
         let place = Place { data: b"changed", offset: 17 << 20, appends: false };
-        assert_eq!(streams.write(&file, &fstat(&file).unwrap(), place), Ok(7));
+        assert_eq!(streams.write(&file, fstat(&file).unwrap().st_dev, place, true), Ok(7));
         expected[17 << 20..][..7].copy_from_slice(b"changed");
         assert!(std::fs::read(&path).unwrap() == expected, "something else is in the file");
     }
@@ -150,13 +152,13 @@ mod tests {
         let mut streams = Streams { is_able: true, refused: HashSet::new() };
         let data = vec![0; 1 << 20];
         let is = |streams: &Streams, length: usize, offset: u64, appends: bool| {
-            streams.is_stream(&before, &Place { data: &data[..length], offset, appends })
+            streams.has(&before, &Place { data: &data[..length], offset, appends })
         };
-        assert!(is(&streams, 1 << 20, 20 << 20, false) && is(&streams, 64 << 10, 30 << 20, false));
-        assert!(is(&streams, 64 << 10, 0, true), "one that is appended lies at the end");
+        assert!(is(&streams, 1 << 20, 20 << 20, false) && is(&streams, 512 << 10, 30 << 20, false));
+        assert!(is(&streams, 512 << 10, 0, true), "one that is appended lies at the end");
         // Within the file, a short one, parts of pages.
-        assert!(!is(&streams, 1 << 20, 19 << 20, false) && !is(&streams, 60 << 10, 20 << 20, false));
-        assert!(!is(&streams, 70_000, 20 << 20, false) && !is(&streams, 64 << 10, (20 << 20) + 1, false));
+        assert!(!is(&streams, 1 << 20, 19 << 20, false) && !is(&streams, 508 << 10, 20 << 20, false));
+        assert!(!is(&streams, 700_000, 20 << 20, false) && !is(&streams, 512 << 10, (20 << 20) + 1, false));
         streams.refused.insert(before.st_dev);
         assert!(!is(&streams, 1 << 20, 20 << 20, false));
         let unable = Streams { is_able: false, refused: HashSet::new() };

@@ -238,8 +238,14 @@ impl Files {
         let stamp = Stamp::of(&known.host);
         let is_own = node.cached.is_some_and(|cached| cached.stamp == stamp && cached.is_unmapped)
             && !stamp.is_coarse();
+        is_own && self.is_in_guests_cache(id)
+    }
+
+    /// Whether the guest's cache will keep what it writes to a file, as far as is known by now.
+    pub(crate) fn is_in_guests_cache(&mut self, id: u64) -> bool {
+        let Ok(node) = self.nodes.get(id) else { return false };
         let watch = self.watch.as_mut().zip(node.held.own.watched);
-        is_own && !node.held.is_locked && watch.is_some_and(|(watch, watched)| watch.is_alone(watched))
+        !node.held.is_locked && watch.is_some_and(|(watch, watched)| watch.is_alone(watched))
     }
 
     /// Watches a file of the guest's own from when it is empty, if what is about to be written is not all; how it is then.
