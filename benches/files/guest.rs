@@ -103,7 +103,7 @@ fn obey() -> Result<()> {
             status(kind, &top)?;
         }
         if kind != "9p" {
-            stream(kind, &top, &orders)?;
+            streams(kind, &top, &orders)?;
         }
     }
     Ok(())
@@ -169,17 +169,28 @@ fn status(kind: &str, top: &Path) -> Result<()> {
     Ok(())
 }
 
-fn stream(kind: &str, top: &Path, orders: &Orders) -> Result<()> {
-    let file = top.join("stream");
+/// Into a new file in pieces of 1 MiB, into the same one emptied, and into a new one in the pieces that `cat` makes.
+fn streams(kind: &str, top: &Path, orders: &Orders) -> Result<()> {
+    let (file, other) = (top.join("stream"), top.join("pieces"));
+    stream(kind, "stream", &file, 1 << 20, orders)?;
+    stream(kind, "stream, emptied", &file, 1 << 20, orders)?;
+    fs::remove_file(&file)?;
+    stream(kind, "stream, 128 KiB", &other, 128 << 10, orders)?;
+    Ok(fs::remove_file(&other)?)
+}
+
+fn stream(kind: &str, what: &str, file: &Path, piece: usize, orders: &Orders) -> Result<()> {
     let mut chunk = vec![7; 1 << 20];
     let begun = Instant::now();
-    let mut to = File::create(&file)?;
+    let mut to = File::create(file)?;
     for _ in 0..orders.mib {
-        to.write_all(&chunk)?;
+        for part in chunk.chunks(piece) {
+            to.write_all(part)?;
+        }
     }
     to.sync_all()?;
     drop(to);
-    let mut from = File::open(&file)?;
+    let mut from = File::open(file)?;
     let mut bytes = 0;
     loop {
         match from.read(&mut chunk)? {
@@ -187,8 +198,7 @@ fn stream(kind: &str, top: &Path, orders: &Orders) -> Result<()> {
             count => bytes += u64::try_from(count)?,
         }
     }
-    taken(kind, "stream", begun);
+    taken(kind, what, begun);
     ensure!(bytes == orders.mib << 20, "{kind}: {bytes} bytes were read");
-    fs::remove_file(&file)?;
     Ok(())
 }

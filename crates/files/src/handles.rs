@@ -205,8 +205,8 @@ impl Files {
             self.kill_set_id(id, &file, asker)?;
         }
         let place = Place { data, offset, appends };
-        let is_kept = !self.streams.has(&before, &place) || !self.is_in_guests_cache(id);
-        let written = self.streams.write(&file, before.st_dev, place, is_kept)?;
+        let past_cache = self.streams.is_stream(&before, &place) && self.guest_keeps(id);
+        let written = self.streams.write(&file, before.st_dev, place, past_cache)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
         if let Ok(node) = self.nodes.get_mut(id) {
             node.held.own.written += u64::try_from(written).unwrap_or_default();

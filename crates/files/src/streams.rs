@@ -1,8 +1,8 @@
 //! Long files that a guest writes from one end to the other: they go to the disk at once, and do not stay in the host's memory.
 //!
-//! As long as the guest has them in its own cache (`written`): kept in the host's as well they would push out what others have there, and the `fsync` at their end
-//! would wait for all of them. `RWF_DONTCACHE` (pwritev2(2)) begins to write what was handed over, and drops it when that is done; what the
-//! host had in its cache before stays there.
+//! The guest keeps them in its own cache (`written` says whether it does). Kept in the host's as well they would push out what others have
+//! there, and the `fsync` at their end would wait for all of them. `RWF_DONTCACHE` (pwritev2(2)) has the kernel begin to write what was
+//! handed over, and drop it when that is done; what the host had in its cache before stays there.
 
 use std::collections::HashSet;
 use std::io::IoSlice;
@@ -15,12 +15,13 @@ use crate::message::Result;
 
 /// `RWF_DONTCACHE` of `linux/fs.h`.
 const DONT_CACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
-/// The first Linux whose flag is taken: in 6.14 and 6.15, which had it first, what was written anew while it was being dropped could be lost.
+/// The first Linux whose flag is taken: in 6.14 and 6.15, which had it first, what was written anew while it was being dropped could be
+/// lost.
 const FIRST_LINUX: (u32, u32) = (6, 16);
 /// The beginning of a file stays in the host's cache: most files are no longer than that, and are read again soon.
 const BEGINNING: u64 = 16 << 20;
 /// Writes shorter than this are not those of a stream: with 128 KiB, each handed to the disk by itself, nothing was gained.
-const LONG: usize = 512 << 10;
+const LONG: u64 = 512 << 10;
 /// Part of a page would be read again for the other part.
 const PAGE: u64 = 4096;
 
@@ -41,15 +42,20 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Writes as much as goes of what a guest hands over: there, or, where it `appends`, behind the file's end. Whether the host's cache keeps
-    /// it is for the caller to say (see [`Self::has`]).
+    /// Writes as much as goes of what a guest hands over; `past_cache` says that the host's cache need not keep it.
     ///
     /// # Errors
     /// As pwritev2(2), where nothing was written.
-    pub fn write(&mut self, file: &OwnedFd, device: u64, place: Place<'_>, is_kept: bool) -> Result<usize> {
+    pub fn write(
+        &mut self,
+        file: &OwnedFd,
+        device: u64,
+        place: Place<'_>,
+        past_cache: bool,
+    ) -> Result<usize> {
         let Place { data, offset, appends } = place;
         let mut how = if appends { ReadWriteFlags::APPEND } else { ReadWriteFlags::empty() };
-        if !is_kept {
+        if past_cache {
             how |= DONT_CACHE;
         }
         let mut written = 0;
@@ -76,13 +82,11 @@ impl Streams {
     }
 
     /// Whether a write makes a long file longer, by whole pages.
-    pub fn has(&self, before: &Stat, place: &Place<'_>) -> bool {
-        let (size, length) = (before.st_size.cast_unsigned(), place.data.len());
+    pub fn is_stream(&self, before: &Stat, place: &Place<'_>) -> bool {
+        let (size, length) = (before.st_size.cast_unsigned(), place.data.len() as u64);
         let begins = if place.appends { size } else { place.offset };
-        let is_whole =
-            begins.is_multiple_of(PAGE) && length.is_multiple_of(usize::try_from(PAGE).unwrap_or(1));
         self.is_able
-            && is_whole
+            && (begins | length).is_multiple_of(PAGE)
             && length >= LONG
             && begins >= BEGINNING.max(size)
             && !self.refused.contains(&before.st_dev)
@@ -133,12 +137,12 @@ mod tests {
             let before = fstat(&file).unwrap();
             let offset = u64::try_from(expected.len()).unwrap();
             let place = Place { data: &data, offset, appends: false };
-            let is_kept = !streams.has(&before, &place);
-            assert_eq!(streams.write(&file, before.st_dev, place, is_kept), Ok(length));
+            let is_stream = streams.is_stream(&before, &place);
+            assert_eq!(streams.write(&file, before.st_dev, place, is_stream), Ok(length));
             expected.extend(data);
         }
         let place = Place { data: b"changed", offset: 17 << 20, appends: false };
-        assert_eq!(streams.write(&file, fstat(&file).unwrap().st_dev, place, true), Ok(7));
+        assert_eq!(streams.write(&file, fstat(&file).unwrap().st_dev, place, false), Ok(7));
         expected[17 << 20..][..7].copy_from_slice(b"changed");
         assert!(std::fs::read(&path).unwrap() == expected, "something else is in the file");
     }
@@ -152,7 +156,7 @@ mod tests {
         let mut streams = Streams { is_able: true, refused: HashSet::new() };
         let data = vec![0; 1 << 20];
         let is = |streams: &Streams, length: usize, offset: u64, appends: bool| {
-            streams.has(&before, &Place { data: &data[..length], offset, appends })
+            streams.is_stream(&before, &Place { data: &data[..length], offset, appends })
         };
         assert!(is(&streams, 1 << 20, 20 << 20, false) && is(&streams, 512 << 10, 30 << 20, false));
         assert!(is(&streams, 512 << 10, 0, true), "one that is appended lies at the end");

@@ -238,11 +238,11 @@ impl Files {
         let stamp = Stamp::of(&known.host);
         let is_own = node.cached.is_some_and(|cached| cached.stamp == stamp && cached.is_unmapped)
             && !stamp.is_coarse();
-        is_own && self.is_in_guests_cache(id)
+        is_own && self.guest_keeps(id)
     }
 
     /// Whether the guest's cache will keep what it writes to a file, as far as is known by now.
-    pub(crate) fn is_in_guests_cache(&mut self, id: u64) -> bool {
+    pub(crate) fn guest_keeps(&mut self, id: u64) -> bool {
         let Ok(node) = self.nodes.get(id) else { return false };
         let watch = self.watch.as_mut().zip(node.held.own.watched);
         !node.held.is_locked && watch.is_some_and(|(watch, watched)| watch.is_alone(watched))
