@@ -5,6 +5,7 @@
 //! that leads elsewhere by now, or a size that the guest's kernel does not know yet, is ESTALE, once: it looks the path up again, and
 //! opens what it finds (`retries`).
 
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +14,14 @@ use rustix::fs::{
     FallocateFlags, FileType, OFlags, SeekFrom, Stat, copy_file_range, fallocate, fdatasync, fstat, fstatfs,
     fsync, seek, syncfs,
 };
-use rustix::io::{Errno, pread};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwrite, pwritev2};
 
 use crate::attributes::with_access;
 use crate::message::{Body, Fields, MOST_DATA, Result};
 use crate::nodes::{ROOT, link_to, open_again};
 use crate::server::{Asker, Files, Outcome};
 use crate::stamp::{Cached, Stamp};
-use crate::streams::Place;
+use crate::streams::drop_cached;
 
 /// What OPEN answers (`FOPEN_…`).
 mod opened {
@@ -179,7 +180,7 @@ impl Files {
         Ok(Body(data))
     }
 
-    pub(crate) fn write(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Body> {
+    pub(crate) fn write(&mut self, id: u64, mut fields: Fields<'_>, asker: Asker) -> Result<Outcome> {
         let (handle, offset, size, how) =
             (fields.long()?, fields.long()?, fields.number()?, fields.number()?);
         fields.skip(8)?;
@@ -204,19 +205,18 @@ impl Files {
         if how & KILL_SET_ID != 0 {
             self.kill_set_id(id, &file, asker)?;
         }
-        let place = Place { data, offset, appends };
-        let past_cache = self.streams.is_stream(&before, &place) && self.guest_keeps(id);
-        let written = self.streams.write(&file, before.st_dev, place, past_cache)?;
+        let written = write_to(&file, data, offset, appends)?;
         self.moved_on(id, was, Stamp::of(&fstat(&file)?));
-        if let Ok(node) = self.nodes.get_mut(id) {
-            node.held.own.written += u64::try_from(written).unwrap_or_default();
-        }
-        if appends && before.st_size.cast_unsigned() != offset {
+        let length = before.st_size.cast_unsigned();
+        if appends && length != offset {
             // The host had added something: it lies elsewhere than the guest believes.
             let node = self.nodes.get_mut(id)?;
             (node.told, node.cached) = (None, None);
         }
-        Ok(Body::default().number(u32::try_from(written).unwrap_or(u32::MAX)).number(0).done())
+        let answer = Body::default().number(u32::try_from(written).unwrap_or(u32::MAX)).number(0).done();
+        let begins = if appends { length } else { offset };
+        let written = begins..begins.saturating_add(u64::try_from(written).unwrap_or_default());
+        Ok(self.streams_on(id, &file, length, written, answer))
     }
 
     pub(crate) fn flush(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {
@@ -252,10 +252,17 @@ impl Files {
         Ok(Body::default())
     }
 
-    pub(crate) fn sync(&mut self, mut fields: Fields<'_>) -> Result<Outcome> {
+    pub(crate) fn sync(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Outcome> {
         let (handle, flags) = (fields.long()?, fields.number()?);
         let file = Arc::clone(&self.handle_of(handle)?.file);
-        Ok(later(move || if flags & 1 == 0 { fsync(&file) } else { fdatasync(&file) }))
+        let rest = self.rest_of_stream(id);
+        Ok(later(move || {
+            if flags & 1 == 0 { fsync(&file) } else { fdatasync(&file) }?;
+            if let Some(rest) = rest {
+                drop_cached(&file, &rest);
+            }
+            Ok(())
+        }))
     }
 
     pub(crate) fn sync_folder(&mut self, mut fields: Fields<'_>) -> Result<Outcome> {
@@ -344,6 +351,27 @@ impl Files {
 
 fn later(act: impl FnOnce() -> Result<()> + Send + 'static) -> Outcome {
     Outcome::Waits(Box::new(move || act().map(|()| Body::default())))
+}
+
+/// Writes as much as goes, at the file's end instead where it appends.
+fn write_to(file: &OwnedFd, data: &[u8], offset: u64, appends: bool) -> Result<usize> {
+    let mut written = 0;
+    while let Some(rest) = data.get(written..).filter(|rest| !rest.is_empty()) {
+        let at = offset.checked_add(u64::try_from(written).unwrap_or(u64::MAX)).ok_or(Errno::FBIG)?;
+        let result = if appends {
+            pwritev2(file, &[IoSlice::new(rest)], at, ReadWriteFlags::APPEND)
+        } else {
+            pwrite(file, rest, at)
+        };
+        match result {
+            Ok(0) => break,
+            Ok(count) => written += count,
+            Err(Errno::INTR) => {}
+            Err(_) if written > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(written)
 }
 
 /// Whether what is written there needs room that the file does not have yet: behind its end, or where it has holes.

@@ -24,7 +24,7 @@ const LONGEST_TARGET: usize = 4095;
 const KIND: u32 = 0o170_000;
 
 impl Files {
-    pub(crate) fn lookup(&mut self, parent: u64, mut fields: Fields<'_>) -> Result<Outcome> {
+    pub(crate) fn lookup(&mut self, parent: u64, mut fields: Fields<'_>, thread: u32) -> Result<Outcome> {
         let name = fields.name()?;
         if parent == ROOT && self.tree_named(name).is_none() {
             return Err(Errno::NOENT);
@@ -45,7 +45,8 @@ impl Files {
                 if !self.is_writable(id)? {
                     self.nodes.pin(id);
                 }
-                let body = self.entry(id, &known)?;
+                let least = self.name_of_written(id, thread);
+                let body = self.named_entry(id, &known, least)?;
                 Ok(self.after_own_writes(id, &known, body))
             }
             // A name that is not there may be remembered where nobody makes it.
@@ -105,6 +106,11 @@ impl Files {
 
     /// What the guest is told of a node.
     pub(crate) fn entry(&mut self, id: u64, known: &Known) -> Result<Body> {
+        self.named_entry(id, known, Duration::ZERO)
+    }
+
+    /// The same, with its name believed for so long at least.
+    fn named_entry(&mut self, id: u64, known: &Known, least: Duration) -> Result<Body> {
         // It may become somebody's working folder, of which nobody is told, and then the host may move it.
         if self.nodes.get(id)?.kind == FileType::Directory {
             self.nodes.pin(id);
@@ -118,7 +124,7 @@ impl Files {
         // one alone. Of a file with many names no further one: all that are believed are looked at for whatever is done to it.
         let is_asked_for = node.kind == FileType::Symlink || !node.open.is_empty() || is_second;
         if name < LONG && (is_asked_for || node.believed.has_enough()) {
-            name = Duration::ZERO;
+            name = least;
         }
         node.believed.tell(name);
         let mut body = Body::default();

@@ -15,7 +15,6 @@ use crate::nodes::Nodes;
 use crate::notion::Notion;
 use crate::retries::{Retries, Retry};
 use crate::stamp::Stamp;
-use crate::streams::Streams;
 use crate::watch::Watch;
 use crate::written::Written;
 
@@ -120,8 +119,6 @@ pub struct Files {
     pub(crate) retries: Retries,
     /// Whether the times of files on a device tell that somebody writes to them through a mapping.
     pub(crate) tells_of_mappings: HashMap<u64, bool>,
-    /// Which writes the host's cache need not keep.
-    pub(crate) streams: Streams,
     /// Files of which the guest is to take the times.
     pub(crate) written: Written,
     /// Who else opens files that the guest has made.
@@ -148,7 +145,6 @@ impl Files {
             own: Asker { user, group },
             retries: Retries::default(),
             tells_of_mappings: HashMap::new(),
-            streams: Streams::default(),
             written: Written::default(),
             watch: Watch::new().ok(),
             fullness: Fullness::default(),
@@ -197,7 +193,7 @@ impl Files {
                 self.forget_all();
                 Ok(Body::default().into())
             }
-            opcode::LOOKUP => self.lookup(node, fields),
+            opcode::LOOKUP => self.lookup(node, fields, header.process),
             opcode::FORGET => self.forget(node, fields),
             opcode::BATCH_FORGET => self.forget_batch(fields),
             opcode::GETATTR => self.get_attributes(node, fields),
@@ -218,9 +214,9 @@ impl Files {
             opcode::CREATE => self.create(node, fields, asker).map(Outcome::from),
             opcode::OPEN => self.open(node, fields, asker).map(Outcome::from),
             opcode::READ => self.read(fields, room).map(Outcome::from),
-            opcode::WRITE => self.write(node, fields, asker).map(Outcome::from),
+            opcode::WRITE => self.write(node, fields, asker),
             opcode::FLUSH => self.flush(node, fields).map(Outcome::from),
-            opcode::FSYNC => self.sync(fields),
+            opcode::FSYNC => self.sync(node, fields),
             opcode::RELEASE => self.release(fields).map(Outcome::from),
             opcode::FALLOCATE => self.allocate(node, fields, asker).map(Outcome::from),
             opcode::LSEEK => self.seek(fields).map(Outcome::from),

@@ -12,6 +12,7 @@
 //! Where anything else may have written to it, and where PID 1 does not come to it in time, the answer goes out as it is.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use crate::attributes::{Known, set};
 use crate::message::{Body, Fields, Result};
 use crate::server::{Files, Outcome};
 use crate::stamp::Stamp;
+use crate::streams::{Stream, drop_cached};
 use crate::watch::Watched;
 use crate::xattrs::sized;
 
@@ -37,6 +39,9 @@ const WORTH_IT: u64 = 4 << 20;
 const SEVERAL: u32 = 4096;
 /// For how long an answer is held back at most: whoever writes to the file keeps PID 1 from it.
 const LONGEST: Duration = Duration::from_millis(50);
+/// What was believed for no time the guest's kernel forgets with the last who uses it, and its cache with that (`delete_stale` in
+/// `fs/fuse/dir.c`): this is a tick of its clock.
+const A_TICK: Duration = Duration::from_nanos(1);
 /// Bytes of a SETATTR between what is set and the mode.
 const BEFORE_MODE: usize = 64;
 /// Most files that PID 1 is to do.
@@ -68,6 +73,8 @@ pub struct Own {
     pub written: u64,
     /// Whether somebody else has opened it since it was empty.
     watched: Option<Watched>,
+    /// How far it has come as a stream.
+    stream: Stream,
 }
 
 /// All files of which PID 1 is to take the times, until this is dropped.
@@ -183,8 +190,12 @@ impl Shared {
 
     /// Whether this thread is PID 1's, and does this file.
     fn is_done_by(&self, node: u64, mode: u32, thread: u32) -> bool {
-        let current = self.table().current;
-        current.is_some_and(|(_, wanted, by, _)| wanted == Wanted { node, mode } && by == thread)
+        self.current_of(thread) == Some(Wanted { node, mode })
+    }
+
+    /// What this thread does, if it is PID 1's.
+    fn current_of(&self, thread: u32) -> Option<Wanted> {
+        self.table().current.filter(|(_, _, by, _)| *by == thread).map(|(_, wanted, ..)| wanted)
     }
 }
 
@@ -232,6 +243,12 @@ impl Files {
         if is_right { self.attributes_of(id, &known).map(Some) } else { Err(Errno::AGAIN) }
     }
 
+    /// For how long PID 1 is to believe the name of what it does, though it may be open.
+    pub(crate) fn name_of_written(&self, id: u64, thread: u32) -> Duration {
+        let is_it = self.written.0.current_of(thread).is_some_and(|wanted| wanted.node == id);
+        if is_it { A_TICK } else { Duration::ZERO }
+    }
+
     /// Whether nobody but the guest has written to a file since it was empty, so that its cache holds what the file holds.
     fn is_guests_alone(&mut self, id: u64, known: &Known) -> bool {
         let Ok(node) = self.nodes.get(id) else { return false };
@@ -246,6 +263,35 @@ impl Files {
         let Ok(node) = self.nodes.get(id) else { return false };
         let watch = self.watch.as_mut().zip(node.held.own.watched);
         !node.held.is_locked && watch.is_some_and(|(watch, watched)| watch.is_alone(watched))
+    }
+
+    /// The answer to a write to a file that had so many bytes: once in a while with the host's kernel told of them, which takes as long as
+    /// the disk is busy.
+    pub(crate) fn streams_on(
+        &mut self,
+        id: u64,
+        file: &Arc<OwnedFd>,
+        length: u64,
+        written: Range<u64>,
+        answer: Body,
+    ) -> Outcome {
+        let Ok(node) = self.nodes.get_mut(id) else { return answer.into() };
+        node.held.own.written += written.end - written.start;
+        let Some(part) = node.held.own.stream.next(length, &written) else { return answer.into() };
+        if !self.guest_keeps(id) {
+            return answer.into();
+        }
+        let file = Arc::clone(file);
+        Outcome::Waits(Box::new(move || {
+            drop_cached(&file, &part);
+            Ok(answer)
+        }))
+    }
+
+    /// What the host's cache need not keep of a stream that is on the disk.
+    pub(crate) fn rest_of_stream(&mut self, id: u64) -> Option<Range<u64>> {
+        let rest = self.nodes.get_mut(id).ok()?.held.own.stream.rest()?;
+        self.guest_keeps(id).then_some(rest)
     }
 
     /// Watches a file of the guest's own from when it is empty, if what is about to be written is not all; how it is then.
@@ -268,12 +314,12 @@ impl Files {
         Ok(now)
     }
 
-    /// Watches a file that nobody has open any more only if its times are to be taken.
+    /// Watches a file that nobody has open any more only if it is worth it: it may be emptied and written again.
     pub(crate) fn watch_if_worth_it(&mut self, id: u64, file: &OwnedFd) {
         let Ok(node) = self.nodes.get_mut(id) else { return };
-        let small = node.held.own.written < WORTH_IT;
+        let is_small = fstat(file).is_ok_and(|found| found.st_size.cast_unsigned() < WORTH_IT);
         if let Some(watch) = &mut self.watch
-            && let Some(watched) = node.held.own.watched.take_if(|_| small)
+            && let Some(watched) = node.held.own.watched.take_if(|_| is_small)
         {
             watch.end(file, watched);
         }

@@ -72,6 +72,53 @@ fn the_times_are_taken_before_the_answer_comes() {
     assert!(is_held_back(&mut guest, node).is_none());
 }
 
+/// Its name is looked up while it is open: believed for no time, it would be forgotten with the last who uses it.
+#[test]
+fn the_name_of_what_is_taken_is_believed_for_a_moment_though_it_is_open() {
+    let mut guest = Guest::new();
+    let next = listen(&mut guest);
+    let node = written(&mut guest, 5);
+    let (opened, _) = guest.open(node, nix::libc::O_RDONLY).expect("an answer");
+    let held = is_held_back(&mut guest, node).expect("five MiB of its own");
+    next.join().unwrap().unwrap();
+    let tree = guest.walk("0");
+    // Seconds, then nanoseconds.
+    let name = |guest: &mut Guest| {
+        let found = guest.ask(LOOKUP, tree, b"a\0").expect("it is there");
+        (long(&found, 16), number(&found, 32))
+    };
+    assert_eq!(name(&mut guest), (0, 0));
+    guest.thread = ASKS;
+    assert_eq!(name(&mut guest), (0, 1));
+    guest.thread = WRITES;
+    assert_eq!(name(&mut guest), (0, 0));
+    let _again = listen(&mut guest);
+    held.join().unwrap();
+    guest.ask(RELEASE, node, &longs(&[opened, 0, 0])).expect("an answer");
+}
+
+/// Emptied and written again it is still the guest's own, and what somebody else has opened is not.
+#[test]
+fn what_is_emptied_is_still_its_own() {
+    for is_touched in [false, true] {
+        let mut guest = Guest::new();
+        let _next = listen(&mut guest);
+        let node = written(&mut guest, 5);
+        let (read, _) = guest.open(node, nix::libc::O_RDONLY).expect("an answer");
+        guest.ask(RELEASE, node, &longs(&[read, 0, 0])).expect("an answer");
+        if is_touched {
+            assert!(Command::new("cat").arg(guest.path("0/a")).output().unwrap().status.success());
+        }
+        let (handle, _) = guest.open(node, nix::libc::O_WRONLY | nix::libc::O_TRUNC).expect("an answer");
+        for at in 0..5 {
+            guest.write(node, handle, at * MIB, &[8; 1 << 20], 0).expect("an answer");
+        }
+        guest.ask(RELEASE, node, &longs(&[handle, 0, 0])).expect("an answer");
+        sleep(SETTLED);
+        assert_eq!(is_held_back(&mut guest, node).is_some(), !is_touched);
+    }
+}
+
 #[test]
 fn who_else_has_opened_it_may_have_changed_it() {
     let mut guest = Guest::new();
