@@ -111,7 +111,7 @@ fn what_is_emptied_is_still_its_own() {
         }
         let (handle, _) = guest.open(node, nix::libc::O_WRONLY | nix::libc::O_TRUNC).expect("an answer");
         for at in 0..5 {
-            guest.write(node, handle, at * MIB, &[8; 1 << 20], 0).expect("an answer");
+            guest.write(node, handle, at * MIB, &vec![8; 1 << 20], 0).expect("an answer");
         }
         guest.ask(RELEASE, node, &longs(&[handle, 0, 0])).expect("an answer");
         sleep(SETTLED);
