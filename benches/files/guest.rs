@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use bulkhead::platforms::vm::guest_program::times;
 use nix::kmod::{ModuleInitFlags, finit_module};
-use nix::mount::{MsFlags, mount};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::stat::{major, minor};
 use nix::unistd::{chroot, getpid};
@@ -87,10 +87,11 @@ fn obey() -> Result<()> {
     let device = fs::metadata("/new/mnt")?.dev();
     let folder = format!("/new/sys/class/bdi/{}:{}", major(device), minor(device));
     fs::write(format!("{folder}/read_ahead_kb"), "1024").context(folder)?;
+    let trees = aside("/new/mnt")?;
     chroot("/new")?;
     std::env::set_current_dir("/")?;
     touch_memory(&orders)?;
-    let (trees, processes) = (File::open("/mnt")?, OwnedFd::from(File::open("/proc")?));
+    let processes = OwnedFd::from(File::open("/proc")?);
     std::thread::spawn(move || times::watch(&trees, &processes));
     let mut places = PLACES;
     if orders.is_reversed {
@@ -107,6 +108,15 @@ fn obey() -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What is mounted there, open without a place, as `exec` has it: paths in it begin at its top.
+fn aside(at: &str) -> Result<File> {
+    fs::create_dir("/aside")?;
+    mount(Some(at), "/aside", None::<&str>, MsFlags::MS_BIND, None::<&str>).context(at.to_owned())?;
+    let folder = File::open("/aside")?;
+    umount2("/aside", MntFlags::MNT_DETACH)?;
+    Ok(folder)
 }
 
 /// The host gives the guest each page of its memory when it is first written to; whoever comes first would pay for that.

@@ -19,10 +19,10 @@ use rustix::fs::{Advice, fadvise};
 
 /// The beginning of a file stays in the host's cache: most files are no longer than that, and are read again soon.
 const BEGINNING: u64 = 16 << 20;
-/// Bytes after which the kernel is told: that costs as much as writing 64 KiB.
-const STEP: u64 = 4 << 20;
+/// Bytes after which the kernel is told. With half as many 300 MiB took 6 % longer, with twice as many no less.
+const STEP: u64 = 8 << 20;
 /// Bytes before the end that the disk may still have to write.
-const ON_THE_WAY: u64 = 12 << 20;
+const ON_THE_WAY: u64 = 16 << 20;
 /// A page that goes on would be written twice.
 const PAGE: u64 = 4096;
 
@@ -79,13 +79,13 @@ mod tests {
 
     #[test]
     fn each_step_is_told_once_and_what_was_on_the_way_with_it() {
-        let expected = [16..20, 16..24, 16..28, 20..32, 24..36].map(|told| told.start * MIB..told.end * MIB);
+        let expected = [16..24, 16..32, 24..40].map(|told| told.start * MIB..told.end * MIB);
         for length in [MIB, 128 << 10, 4096] {
-            assert_eq!(told(38 * MIB / length, length), expected, "{length}");
+            assert_eq!(told(42 * MIB / length, length), expected, "{length}");
         }
-        assert_eq!(Stream::default().next(0, &(0..64 * MIB)), Some(52 * MIB..64 * MIB));
-        assert_eq!(told(20 * MIB / 1000, 1000), []);
-        let odd = told(22 * MIB / 1000, 1000);
+        assert_eq!(Stream::default().next(0, &(0..64 * MIB)), Some(48 * MIB..64 * MIB));
+        assert_eq!(told(24 * MIB / 1000, 1000), []);
+        let odd = told(26 * MIB / 1000, 1000);
         assert!(odd.len() == 1 && odd[0].end.is_multiple_of(PAGE), "whole pages: {odd:?}");
     }
 
@@ -94,10 +94,10 @@ mod tests {
         let mut stream = Stream::default();
         assert_eq!(stream.next(40 * MIB, &(20 * MIB..39 * MIB)), None);
         assert_eq!(stream.rest(), None, "nothing was told");
-        assert_eq!(stream.next(40 * MIB, &(40 * MIB..41 * MIB)), Some(29 * MIB..41 * MIB));
+        assert_eq!(stream.next(40 * MIB, &(40 * MIB..41 * MIB)), Some(25 * MIB..41 * MIB));
         // Cut short, and written again.
-        assert_eq!(stream.next(20 * MIB, &(20 * MIB..23 * MIB)), None);
-        assert_eq!(stream.next(23 * MIB, &(23 * MIB..24 * MIB)), Some(16 * MIB..24 * MIB));
+        assert_eq!(stream.next(20 * MIB, &(20 * MIB..27 * MIB)), None);
+        assert_eq!(stream.next(27 * MIB, &(27 * MIB..28 * MIB)), Some(16 * MIB..28 * MIB));
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(stream.rest(), None);
         stream.next(0, &(0..40 * MIB));
         stream.next(40 * MIB, &(40 * MIB..41 * MIB));
-        assert_eq!((stream.rest(), stream.rest()), (Some(28 * MIB..40 * MIB), None));
+        assert_eq!((stream.rest(), stream.rest()), (Some(24 * MIB..40 * MIB), None));
     }
 
     #[test]
