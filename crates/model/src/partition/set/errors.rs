@@ -84,7 +84,13 @@ pub fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -
             let short = said.split(", expected one of").next().unwrap_or(&said);
             format!("{short}; did you mean \"{name}\"? All keys: bulkhead schema set")
         }
-        None => told_of_numbers(&said, line.and_then(|line| text.lines().nth(line - 1))),
+        None => in_numbers(said),
+    };
+    let key = line.and_then(|line| key_of(text.lines().nth(line - 1)?));
+    // That of a key names it.
+    let problem = match key.filter(|_| !problem.starts_with("unknown field")) {
+        Some(key) => format!("{key}: {problem}"),
+        None => problem,
     };
     SetError::new(text, offset, problem)
 }
@@ -95,17 +101,25 @@ pub fn there_twice(text: &str, error: &toml::de::Error) -> SetError {
     SetError::new(text, error.span().map(|span| span.start), format!("{key} is there twice"))
 }
 
-/// With the key of its line, and the numbers that a type can hold instead of its name.
-fn told_of_numbers(said: &str, line: Option<&str>) -> String {
+/// The key of a line that has one.
+fn key_of(line: &str) -> Option<&str> {
+    let key = line.split_once('=')?.0.trim();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.\"".contains(letter);
+    (!key.is_empty() && key.chars().all(is_plain)).then_some(key)
+}
+
+/// With the numbers that a type can hold instead of its name.
+fn in_numbers(said: String) -> String {
+    let types = [
+        ("u8", "from 0 to 255"),
+        ("u16", "from 0 to 65535"),
+        ("u32", "from 0 to 4294967295"),
+        ("u64", "from 0 on"),
+    ];
     if !said.starts_with("invalid value: integer") {
-        return said.to_owned();
+        return said;
     }
-    let types = [("u8", u64::from(u8::MAX)), ("u16", u64::from(u16::MAX)), ("u32", u64::from(u32::MAX))];
-    let said = types.iter().fold(said.to_owned(), |said, (name, most)| {
-        said.replace(&format!("expected {name}"), &format!("expected a number from 0 to {most}"))
-    });
-    match line.and_then(|line| line.split_once('=')) {
-        Some((key, _)) => format!("{}: {said}", key.trim()),
-        None => said,
-    }
+    types.iter().fold(said, |said, (name, which)| {
+        said.replace(&format!("expected {name}"), &format!("expected a number {which}"))
+    })
 }
