@@ -197,7 +197,7 @@ impl Files {
         let open = self.handle_of(handle)?;
         let file = Arc::clone(&open.file);
         let appends = flags.contains(OFlags::APPEND) && how & FROM_CACHE == 0;
-        let before = self.watch_if_empty(id, &file, fstat(&file)?, size)?;
+        let before = fstat(&file)?;
         let was = Stamp::of(&before);
         if self.fullness.is_full() && takes_room(&before, offset, size) {
             return Err(Errno::NOSPC);

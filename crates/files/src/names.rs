@@ -220,7 +220,9 @@ impl Files {
         };
         let known = self.look_at(&file)?;
         let id = self.enter(parent, name, &known)?;
-        self.nodes.get_mut(id)?.held.own.is_made = is_made;
+        if is_made {
+            self.watch_new(id, &file)?;
+        }
         if wanted.contains(OFlags::RDWR) {
             self.must_be_told_anew(id, wanted)?;
         }

@@ -80,6 +80,8 @@ struct Table {
     /// By their numbers, and so in the order in which they began.
     all: BTreeMap<u64, Entry>,
     last: u64,
+    /// Whose the list is.
+    asks: Option<u32>,
     asking: usize,
     /// Whether somebody who asks sleeps until anybody waits.
     is_awaited: bool,
@@ -129,9 +131,9 @@ impl Waits {
     }
 
     /// Answers one of the two attributes, of which the guest takes so many bytes; none when it is another.
-    pub fn answer(self: &Arc<Self>, name: &[u8], size: u32) -> Option<Result<Outcome>> {
+    pub fn answer(self: &Arc<Self>, name: &[u8], size: u32, thread: u32) -> Option<Result<Outcome>> {
         if name == WAITS.as_bytes() {
-            return Some(self.answer_who(usize::try_from(size).unwrap_or(usize::MAX)));
+            return Some(self.answer_who(usize::try_from(size).unwrap_or(usize::MAX), thread));
         }
         let number = std::str::from_utf8(name.strip_prefix(INTERRUPT.as_bytes())?).ok();
         let Some(number) = number.and_then(|number| number.parse().ok()) else {
@@ -144,11 +146,15 @@ impl Waits {
         }))))
     }
 
-    fn answer_who(self: &Arc<Self>, most: usize) -> Result<Outcome> {
+    fn answer_who(self: &Arc<Self>, most: usize, thread: u32) -> Result<Outcome> {
         if most < LISTED_BYTES {
             return Err(Errno::RANGE);
         }
         let mut table = self.table();
+        // PID 1's thread is the first that asks. A program that waited here could not be ended.
+        if *table.asks.get_or_insert(thread) != thread {
+            return Err(Errno::OPNOTSUPP);
+        }
         if table.asking >= MOST_ASKING {
             return Err(Errno::BUSY);
         }

@@ -42,7 +42,8 @@ impl Watch {
 
     /// Watches a file; none where that cannot be.
     pub fn begin(&mut self, file: &OwnedFd) -> Option<Watched> {
-        if self.count >= MOST {
+        // What was reported before says nothing of this file; and where nobody asks, reports must not pile up.
+        if self.count >= MOST || self.is_any_touched() {
             self.forget();
         }
         let what = MaskFlags::FAN_OPEN | MaskFlags::FAN_MODIFY;
@@ -119,6 +120,11 @@ mod tests {
         assert!(watch.is_alone(of_three));
         watch.end(&three, of_three);
         assert_eq!(watch.count, 0);
+        // Nor by what has not been asked for yet.
+        let five = watch.begin(&make("five")).unwrap();
+        assert!(Command::new("cat").arg(folder.path().join("five")).status().unwrap().success());
+        let six = watch.begin(&make("six")).unwrap();
+        assert!(watch.is_alone(six) && !watch.is_alone(five));
         fs::read(folder.path().join("three")).unwrap();
         let four = watch.begin(&make("four")).unwrap();
         assert!(Command::new("cat").arg(folder.path().join("three")).status().unwrap().success());

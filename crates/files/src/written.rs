@@ -17,7 +17,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Stat, fstat};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::attributes::{Known, set};
@@ -35,8 +35,6 @@ pub const VALUE_BYTES: usize = 16;
 
 /// Reading less than this again costs no more than asking PID 1.
 const WORTH_IT: u64 = 4 << 20;
-/// Bytes of a write after which more are likely to come: most small files are written at once.
-const SEVERAL: u32 = 4096;
 /// For how long an answer is held back at most: whoever writes to the file keeps PID 1 from it.
 const LONGEST: Duration = Duration::from_millis(50);
 /// What was believed for no time the guest's kernel forgets with the last who uses it, and its cache with that (`delete_stale` in
@@ -67,11 +65,9 @@ pub fn wanted(value: &[u8]) -> Option<Wanted> {
 /// What of a file is the guest's own work.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Own {
-    /// Whether the guest has made the file.
-    pub is_made: bool,
     /// Bytes that it has written since its kernel was told of attributes.
     pub written: u64,
-    /// Whether somebody else has opened it since it was empty.
+    /// Whether somebody else has opened it since the guest has made it.
     watched: Option<Watched>,
     /// How far it has come as a stream.
     stream: Stream,
@@ -104,6 +100,8 @@ struct Table {
     last: u64,
     /// Up to which number all are done.
     done: u64,
+    /// Whose they are.
+    asks: Option<u32>,
     is_asking: bool,
     is_over: bool,
 }
@@ -161,6 +159,10 @@ impl Shared {
             return Err(Errno::RANGE);
         }
         let mut table = self.table();
+        // PID 1's thread is the first that asks. A program that waited here could not be ended.
+        if *table.asks.get_or_insert(thread) != thread {
+            return Err(Errno::OPNOTSUPP);
+        }
         if table.is_asking {
             return Err(Errno::BUSY);
         }
@@ -294,24 +296,13 @@ impl Files {
         self.guest_keeps(id).then_some(rest)
     }
 
-    /// Watches a file of the guest's own from when it is empty, if what is about to be written is not all; how it is then.
-    pub(crate) fn watch_if_empty(
-        &mut self,
-        id: u64,
-        file: &OwnedFd,
-        before: Stat,
-        size: u32,
-    ) -> Result<Stat> {
-        let Some(watch) = &mut self.watch else { return Ok(before) };
-        let own = &mut self.nodes.get_mut(id)?.held.own;
-        if before.st_size != 0 || !own.is_made || own.watched.is_some() || size < SEVERAL {
-            return Ok(before);
-        }
-        own.watched = watch.begin(file);
-        let now = fstat(file)?;
-        // Somebody was faster.
-        own.watched.take_if(|_| now.st_size != 0);
-        Ok(now)
+    /// Watches a file that the guest has just made.
+    pub(crate) fn watch_new(&mut self, id: u64, file: &OwnedFd) -> Result<()> {
+        let watched = self.watch.as_mut().and_then(|watch| watch.begin(file));
+        // Unless somebody was faster.
+        let is_empty = fstat(file)?.st_size == 0;
+        self.nodes.get_mut(id)?.held.own = Own { watched: watched.filter(|_| is_empty), ..Own::default() };
+        Ok(())
     }
 
     /// Watches a file that nobody has open any more only if it is worth it: it may be emptied and written again.

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::attributes::with_access;
 use crate::clock::TIME;
 use crate::message::{Body, Fields, Result};
-use crate::nodes::link_to;
+use crate::nodes::{ROOT, link_to};
 use crate::notion::{ATTRIBUTE, is_possible};
 use crate::server::{Files, Outcome};
 use crate::stamp::Stamp;
@@ -24,15 +24,11 @@ impl Files {
         let size = fields.number()?;
         fields.skip(4)?;
         let name = fields.text()?;
-        // Of no file, and so of every one.
-        if let Some(answer) = self.locks.waits.answer(name, size) {
+        // Of no file: PID 1 asks through the folder of all trees, which no program sees.
+        if id == ROOT
+            && let Some(answer) = self.answer_of_guest(name, size, thread)
+        {
             return answer;
-        }
-        if name == TIME.as_bytes() {
-            return sized(crate::clock::value(), size).map(Outcome::from);
-        }
-        if name == WRITTEN.as_bytes() {
-            return self.next_written(size, thread);
         }
         if name == ATTRIBUTE {
             return Err(Errno::NODATA);
@@ -57,6 +53,17 @@ impl Files {
             Ok(value)
         })?;
         sized(value, size).map(Outcome::from)
+    }
+
+    /// What is an attribute only in order to be asked for; none where it is another one.
+    fn answer_of_guest(&mut self, name: &[u8], size: u32, thread: u32) -> Option<Result<Outcome>> {
+        if name == TIME.as_bytes() {
+            return Some(sized(crate::clock::value(), size).map(Outcome::from));
+        }
+        if name == WRITTEN.as_bytes() {
+            return Some(self.next_written(size, thread));
+        }
+        self.locks.waits.answer(name, size, thread)
     }
 
     pub(crate) fn list_xattrs(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {

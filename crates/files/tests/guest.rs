@@ -101,8 +101,13 @@ fn the_host_says_what_time_it_is() {
     let asked = named(words(&[64, 0]), files::clock::TIME);
     let since_1970 = || std::time::UNIX_EPOCH.elapsed().unwrap();
     let before = since_1970();
-    let said = files::clock::since_1970(&guest.ask(GETXATTR, tree, &asked).unwrap()).unwrap();
+    let said = files::clock::since_1970(&guest.ask(GETXATTR, 1, &asked).unwrap()).unwrap();
     assert!(before <= said && said <= since_1970());
+    assert_eq!(
+        guest.ask(GETXATTR, tree, &asked),
+        Err(95),
+        "through what programs see there is no such attribute"
+    );
 }
 
 #[test]

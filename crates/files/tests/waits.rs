@@ -188,6 +188,7 @@ fn who_asks_when_nobody_waits_is_answered_when_somebody_does_or_all_is_over() {
     let mut guest = Guest::new();
     let (path, node, handle) = files(&mut guest)[0];
     let question = attribute(WAITS, LONGEST_LIST);
+    let who_asks = guest.thread;
     let asking = guest.ask_later(GETXATTR, 1, &question);
     sleep(Duration::from_millis(100));
     assert!(!asking.is_finished());
@@ -197,6 +198,9 @@ fn who_asks_when_nobody_waits_is_answered_when_somebody_does_or_all_is_over() {
     assert_eq!(listed(&ended(asking).unwrap())[0].thread, 99);
     drop(holder);
     assert_eq!(ended(waiting), Ok(Vec::new()));
+    // The list is for whoever asked first.
+    assert_eq!(guest.ask(GETXATTR, 1, &question), Err(nix::libc::EOPNOTSUPP));
+    guest.thread = who_asks;
     // A few may ask at once; those who do not ask any more make room.
     let askings: Vec<Later> = (0..4).map(|_| guest.ask_later(GETXATTR, 1, &question)).collect();
     assert_eq!(guest.ask(GETXATTR, 1, &question), Err(BUSY));

@@ -181,8 +181,25 @@ fn who_listens_and_does_nothing_holds_nobody_up() {
     // One listens at a time, and takes what is as long as it is.
     let _again = listen(&mut guest);
     let size = u32::try_from(VALUE_BYTES).unwrap();
+    guest.thread = ASKS;
     assert_eq!(guest.ask(GETXATTR, 1, &named(words(&[size, 0]), WRITTEN)), Err(nix::libc::EBUSY));
     assert_eq!(guest.ask(GETXATTR, 1, &named(words(&[3, 0]), WRITTEN)), Err(nix::libc::ERANGE));
+}
+
+/// A program that asks would wait without an end, and could not be ended itself.
+#[test]
+fn only_who_asked_first_is_answered_and_not_through_what_programs_see() {
+    let mut guest = Guest::new();
+    let _next = listen(&mut guest);
+    let tree = guest.walk("0");
+    let size = u32::try_from(VALUE_BYTES).unwrap();
+    let asked = named(words(&[size, 0]), WRITTEN);
+    for thread in [WRITES, ASKS] {
+        guest.thread = thread;
+        assert_eq!(guest.ask(GETXATTR, tree, &asked), Err(nix::libc::EOPNOTSUPP));
+    }
+    guest.thread = WRITES;
+    assert_eq!(guest.ask(GETXATTR, 1, &asked), Err(nix::libc::EOPNOTSUPP));
 }
 
 #[test]
