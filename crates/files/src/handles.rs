@@ -29,9 +29,8 @@ mod opened {
     pub const NO_FLUSH: u32 = 1 << 5;
 }
 
-/// From this size on the guest keeps what it has just written itself without reading it again, though the clock has not
-/// moved on since.
-const LARGE: i64 = 1 << 20;
+/// From this size on the guest keeps what it alone has written without reading it again, though the clock has not moved on since.
+pub const LARGE: i64 = 1 << 20;
 /// The host's kernel has written a page that was changed through a mapping to the disk after so long (`dirty_expire_centisecs` and
 /// `dirty_writeback_centisecs`: 35 s unless told otherwise). Who changes it again then changes the file's times.
 const AT_REST: Duration = Duration::from_secs(120);
@@ -116,13 +115,13 @@ impl Files {
         let wanted = OFlags::from_bits_retain(flags);
         let number = self.handle_number();
         let tells = is_writable && self.tells_of_mappings(&file, host.st_dev);
-        let node = self.nodes.get_mut(id)?;
         let stamp = Stamp::of(host);
+        let is_kept = stamp.size >= LARGE && !stamp.is_coarse() && self.guest_keeps(id);
+        let node = self.nodes.get_mut(id)?;
         let before = node.cached.filter(|cached| cached.stamp == stamp);
         let was_unmapped = before.is_some_and(|cached| cached.is_unmapped);
         let is_settled = stamp.is_settled();
-        let is_large = stamp.size >= LARGE && !stamp.is_coarse();
-        let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || is_large);
+        let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || is_kept);
         if !is_known {
             // What has no bytes has nothing that was written to. What the guest then writes itself goes on from there.
             let is_unmapped = tells && (stamp.size == 0 || was_unmapped || stamp.is_older(AT_REST));

@@ -21,6 +21,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::attributes::{Known, set};
+use crate::handles::LARGE;
 use crate::message::{Body, Fields, Result};
 use crate::server::{Files, Outcome};
 use crate::stamp::Stamp;
@@ -305,10 +306,10 @@ impl Files {
         Ok(())
     }
 
-    /// Watches a file that nobody has open any more only if it is worth it: it may be emptied and written again.
+    /// Watches a file that nobody has open any more only if it is worth it: it is kept when it is opened again, also emptied.
     pub(crate) fn watch_if_worth_it(&mut self, id: u64, file: &OwnedFd) {
         let Ok(node) = self.nodes.get_mut(id) else { return };
-        let is_small = fstat(file).is_ok_and(|found| found.st_size.cast_unsigned() < WORTH_IT);
+        let is_small = fstat(file).is_ok_and(|found| found.st_size < LARGE);
         if let Some(watch) = &mut self.watch
             && let Some(watched) = node.held.own.watched.take_if(|_| is_small)
         {

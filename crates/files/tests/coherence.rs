@@ -419,3 +419,21 @@ fn the_readers_of_a_database_that_is_one_file_are_memory_as_well() {
         assert!(host_lock(&host, nix::libc::F_WRLCK, 0, 1), "{name}");
     }
 }
+
+/// Within a tick of the clock the times do not tell who has written last; a file that the guest has made is watched instead.
+#[test]
+fn only_what_the_guest_has_made_is_kept_though_the_clock_has_not_moved_on() {
+    let chunk = vec![7; 1 << 20];
+    for is_made in [true, false] {
+        let mut guest = Guest::new();
+        if !is_made {
+            fs::write(guest.path("0/a"), "").unwrap();
+        }
+        let tree = guest.walk("0");
+        let (node, handle) = guest.create(tree, "a", nix::libc::O_WRONLY, 0o644).unwrap();
+        guest.write(node, handle, 0, &chunk, 0).unwrap();
+        guest.ask(RELEASE, node, &longs(&[handle, 0, 0])).unwrap();
+        let (_, answer) = guest.open(node, nix::libc::O_RDONLY).unwrap();
+        assert_eq!(answer & KEEP_CACHE != 0, is_made);
+    }
+}
