@@ -31,7 +31,10 @@ fn bad_files_start_nothing() {
             "[partition.a]\nprogram = [\"/bin/true\"]\nrw = [\"/no/such/folder\"]\n",
             "line 4: partition.a.rw: ",
         ),
-        ("[partition.a]\nprogram = [\"/bin/true\"]\ncpus = \"two\"\n", "line 4: invalid type"),
+        (
+            "[partition.a]\nprogram = [\"/bin/true\"]\ncpus = \"two\"\n",
+            "line 4: cpus: invalid type: string \"two\", expected a number from 0 to",
+        ),
         (
             "[partition.a]\nprogram = [\"/bin/true\"]\nmemory_mib = 100\n",
             "line 4: partition.a.memory_mib: a guest boots with at least 128 MiB, got 100 MiB",

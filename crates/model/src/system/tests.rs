@@ -55,7 +55,7 @@ fn what_is_wrong_is_told_with_its_line() {
         (
             "isolation = \"cache\"",
             "isolation = \"cash\"",
-            "line 18: unknown variant `cash`; did you mean \"cache\"?",
+            "line 18: isolation: unknown variant `cash`; did you mean \"cache\"?",
         ),
         ("web = {", "wed = {", "there is no partition \"wed\"; did you mean \"web\"?"),
         ("share_percent = 25", "", "how much of each? share_percent = 50"),

@@ -73,7 +73,6 @@ pub fn of_no_toml(text: &str, mut errors: Vec<toml::de::Error>) -> Vec<SetError>
 /// The parser's message in one line, with the nearest of the names it expected.
 pub fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
     let offset = span.map(|span| span.start);
-    let line = offset.map(|offset| line_of_offset(text, offset));
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let got = quoted.next().unwrap_or_default().to_owned();
     let expected: Vec<&str> = quoted.collect();
@@ -86,7 +85,7 @@ pub fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -
         }
         None => in_numbers(said),
     };
-    let key = line.and_then(|line| key_of(text.lines().nth(line - 1)?));
+    let key = offset.and_then(|offset| key_before(text, offset));
     // That of a key names it.
     let problem = match key.filter(|_| !problem.starts_with("unknown field")) {
         Some(key) => format!("{key}: {problem}"),
@@ -101,11 +100,13 @@ pub fn there_twice(text: &str, error: &toml::de::Error) -> SetError {
     SetError::new(text, error.span().map(|span| span.start), format!("{key} is there twice"))
 }
 
-/// The key of a line that has one.
-fn key_of(line: &str) -> Option<&str> {
-    let key = line.split_once('=')?.0.trim();
+/// The key whose value stands at a byte, where both are in one line.
+fn key_before(text: &str, offset: usize) -> Option<&str> {
+    let line = text.get(..offset)?.rsplit('\n').next()?;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.\"".contains(letter);
-    (!key.is_empty() && key.chars().all(is_plain)).then_some(key)
+    let innermost = line.rsplit_once('=').filter(|(left, _)| left.matches('"').count().is_multiple_of(2));
+    let (left, _) = innermost.or_else(|| line.split_once('='))?;
+    left.trim_end().rsplit(|letter| !is_plain(letter)).next().filter(|key| !key.is_empty())
 }
 
 /// With the numbers that a type can hold instead of its name.
@@ -116,7 +117,7 @@ fn in_numbers(said: String) -> String {
         ("u32", "from 0 to 4294967295"),
         ("u64", "from 0 on"),
     ];
-    if !said.starts_with("invalid value: integer") {
+    if !said.starts_with("invalid ") {
         return said;
     }
     types.iter().fold(said, |said, (name, which)| {
