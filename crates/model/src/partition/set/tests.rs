@@ -153,7 +153,6 @@ fn what_is_wrong_is_told_with_its_line() {
         ),
         ("realtime = 50", "ports = [\"1:99999:80\"]", 19, "ports: wanted [ADDRESS:]HOST-PORT:PORT"),
         ("realtime = 50", "ready = { tcp = 70000 }", 19, "tcp: invalid value: integer `70000`"),
-        ("after = [\"db\"]", "after = [\"d=b\", 7]", 23, "after: invalid type: integer `7`"),
         ("realtime = 50", "files = \"systme\"", 19, "did you mean \"system\"?"),
         ("pin = \"2-3\"", "pin = \"3-2\"", 17, "wanted numbers such as 0-3,8"),
         ("pin = \"2-3\"", "pin = \"\"", 17, "got none"),
