@@ -190,8 +190,9 @@ fn check_on_host(here: &Here, folder: &Path, program: &Path) -> Output {
     run("cp", &["-a", plain(folder), plain(&copy)]);
     run("chown", &["-R", "postgres:postgres", plain(&copy)]);
     let mut check = Command::new("sh");
-    check.args([plain(program), plain(&copy), "check"]).stdin(Stdio::null());
-    let output = check.output().expect("sh runs");
+    check.args([plain(program), plain(&copy), "check"]);
+    check.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = finish_within(check.spawn().expect("sh runs"), PATIENCE);
     fs::remove_dir_all(&copy).expect("the test's own files");
     output
 }

@@ -7,7 +7,8 @@ programs=$(dirname "$(ls /usr/lib/postgresql/*/bin/initdb | tail -1)")
 as() { setpriv --reuid postgres --regid postgres --clear-groups -- "$@"; }
 sockets=$(mktemp -d)
 chown postgres:postgres "$sockets"
-trap 'rm -rf "$sockets"' EXIT
+# Whatever goes wrong: nothing of it runs on.
+trap 'as "$programs/pg_ctl" -D "$data" -m immediate stop >/dev/null 2>&1 || true; rm -rf "$sockets"' EXIT
 if [ ! -e "$data" ]; then
     mkdir "$data"
     chown postgres:postgres "$data"

@@ -116,12 +116,16 @@ impl Files {
         let number = self.handle_number();
         let tells = is_writable && self.tells_of_mappings(&file, host.st_dev);
         let stamp = Stamp::of(host);
-        let is_kept = stamp.size >= LARGE && !stamp.is_coarse() && self.guest_keeps(id);
+        let keeps = self.guest_keeps(id);
         let node = self.nodes.get_mut(id)?;
         let before = node.cached.filter(|cached| cached.stamp == stamp);
-        let was_unmapped = before.is_some_and(|cached| cached.is_unmapped);
+        let was_settled = before.is_some_and(|cached| cached.is_settled);
+        // Within a tick nothing shows that somebody maps it who was seen to open it.
+        let may_be_mapped = !was_settled && !keeps && node.held.own.is_watched();
+        let was_unmapped = before.is_some_and(|cached| cached.is_unmapped) && !may_be_mapped;
         let is_settled = stamp.is_settled();
-        let is_known = was_unmapped && before.is_some_and(|cached| cached.is_settled || is_kept);
+        let is_kept = keeps && stamp.size >= LARGE && !stamp.is_coarse();
+        let is_known = was_unmapped && (was_settled || is_kept);
         if !is_known {
             // What has no bytes has nothing that was written to. What the guest then writes itself goes on from there.
             let is_unmapped = tells && (stamp.size == 0 || was_unmapped || stamp.is_older(AT_REST));
@@ -215,7 +219,7 @@ impl Files {
         let answer = Body::default().number(u32::try_from(written).unwrap_or(u32::MAX)).number(0).done();
         let begins = if appends { length } else { offset };
         let written = begins..begins.saturating_add(u64::try_from(written).unwrap_or_default());
-        Ok(self.streams_on(id, &file, length, written, answer))
+        Ok(self.note_written(id, &file, length, written, answer))
     }
 
     pub(crate) fn flush(&mut self, id: u64, mut fields: Fields<'_>) -> Result<Body> {

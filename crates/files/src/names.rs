@@ -45,7 +45,7 @@ impl Files {
                 if !self.is_writable(id)? {
                     self.nodes.pin(id);
                 }
-                let least = self.name_of_written(id, thread);
+                let least = self.least_validity(id, thread);
                 let body = self.named_entry(id, &known, least)?;
                 Ok(self.after_own_writes(id, &known, body))
             }

@@ -1,4 +1,4 @@
-//! Whether anybody but the guest has opened a file since it was empty: times alone do not tell, since two changes within one tick of the
+//! Whether anybody but the guest has opened a file since it has made it: times alone do not tell, since two changes within one tick of the
 //! clock have the same.
 //!
 //! The kernel reports who opens and changes files that are watched (`fanotify(7)`), with the process if that is this one. Whoever else it

@@ -74,6 +74,13 @@ pub struct Own {
     stream: Stream,
 }
 
+impl Own {
+    /// Whether it would be known that somebody else has opened it.
+    pub const fn is_watched(&self) -> bool {
+        self.watched.is_some()
+    }
+}
+
 /// All files of which PID 1 is to take the times, until this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Written(Arc<Shared>);
@@ -247,12 +254,12 @@ impl Files {
     }
 
     /// For how long PID 1 is to believe the name of what it does, though it may be open.
-    pub(crate) fn name_of_written(&self, id: u64, thread: u32) -> Duration {
+    pub(crate) fn least_validity(&self, id: u64, thread: u32) -> Duration {
         let is_it = self.written.0.current_of(thread).is_some_and(|wanted| wanted.node == id);
         if is_it { A_TICK } else { Duration::ZERO }
     }
 
-    /// Whether nobody but the guest has written to a file since it was empty, so that its cache holds what the file holds.
+    /// Whether nobody but the guest has written to a file since it has made it, so that its cache holds what the file holds.
     fn is_guests_alone(&mut self, id: u64, known: &Known) -> bool {
         let Ok(node) = self.nodes.get(id) else { return false };
         let stamp = Stamp::of(&known.host);
@@ -268,9 +275,9 @@ impl Files {
         !node.held.is_locked && watch.is_some_and(|(watch, watched)| watch.is_alone(watched))
     }
 
-    /// The answer to a write to a file that had so many bytes: once in a while with the host's kernel told of them, which takes as long as
-    /// the disk is busy.
-    pub(crate) fn streams_on(
+    /// The answer to a write to a file that had so many bytes. Once in a while the host's kernel is told of them first, which takes as long
+    /// as the disk is busy.
+    pub(crate) fn note_written(
         &mut self,
         id: u64,
         file: &Arc<OwnedFd>,
@@ -278,12 +285,15 @@ impl Files {
         written: Range<u64>,
         answer: Body,
     ) -> Outcome {
+        let keeps = self.guest_keeps(id);
         let Ok(node) = self.nodes.get_mut(id) else { return answer.into() };
         node.held.own.written += written.end - written.start;
-        let Some(part) = node.held.own.stream.next(length, &written) else { return answer.into() };
-        if !self.guest_keeps(id) {
-            return answer.into();
+        if let Some(cached) = node.cached.as_mut().filter(|_| !keeps) {
+            // What somebody else begins to write through a mapping within the same tick does not show.
+            cached.is_unmapped = false;
         }
+        let part = node.held.own.stream.next(length, &written);
+        let Some(part) = part.filter(|_| keeps) else { return answer.into() };
         let file = Arc::clone(file);
         Outcome::Waits(Box::new(move || {
             drop_cached(&file, &part);
@@ -306,12 +316,15 @@ impl Files {
         Ok(())
     }
 
-    /// Watches a file that nobody has open any more only if it is worth it: it is kept when it is opened again, also emptied.
+    /// Watches a file that nobody has open any more only if it is worth it: it is kept when it is opened again, also emptied. Of what
+    /// somebody else has opened that stays known.
     pub(crate) fn watch_if_worth_it(&mut self, id: u64, file: &OwnedFd) {
-        let Ok(node) = self.nodes.get_mut(id) else { return };
         let is_small = fstat(file).is_ok_and(|found| found.st_size < LARGE);
-        if let Some(watch) = &mut self.watch
-            && let Some(watched) = node.held.own.watched.take_if(|_| is_small)
+        if is_small
+            && self.guest_keeps(id)
+            && let Ok(node) = self.nodes.get_mut(id)
+            && let Some(watch) = &mut self.watch
+            && let Some(watched) = node.held.own.watched.take()
         {
             watch.end(file, watched);
         }

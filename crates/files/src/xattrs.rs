@@ -26,7 +26,7 @@ impl Files {
         let name = fields.text()?;
         // Of no file: PID 1 asks through the folder of all trees, which no program sees.
         if id == ROOT
-            && let Some(answer) = self.answer_of_guest(name, size, thread)
+            && let Some(answer) = self.answer_to_pid_1(name, size, thread)
         {
             return answer;
         }
@@ -56,7 +56,7 @@ impl Files {
     }
 
     /// What is an attribute only in order to be asked for; none where it is another one.
-    fn answer_of_guest(&mut self, name: &[u8], size: u32, thread: u32) -> Option<Result<Outcome>> {
+    fn answer_to_pid_1(&mut self, name: &[u8], size: u32, thread: u32) -> Option<Result<Outcome>> {
         if name == TIME.as_bytes() {
             return Some(sized(crate::clock::value(), size).map(Outcome::from));
         }

@@ -182,7 +182,7 @@ fn what_is_wrong_is_told_with_its_line() {
 #[test]
 fn all_mistakes_are_told_at_once_in_the_order_of_the_file() {
     let text = "acelerator = \"tcg\"\n[network.a]\nlinks = 3\nsubnet = \"10.0.2.0/24\"\n\
-                [partition.z]\nprogram = [\"z\", 5]\nafter = [\"y\"]\ncpus = 0\n\
+                [partition.z]\nprogram = [\"z=1\", 5]\nafter = [\"y\"]\ncpus = 0\n\
                 [partition.y]\nprogram = [\"y\"]\nafter = [\"x\"]\nmemory_mib = 64\nnetworks = [\"b\"]\n\
                 [partition.x]\nprogram = [\"x\"]\nafter = [\"y\", \"nobody\"]\nrestart_limit = 0\nworkdir = \"here\"\n\
                 [[partition.x.card]]\nnetwork = \"a\"\nnumbr = 3\n[channel.c]\nwriter = \"x\"\nreaders = [\"q\"]\nsize_mib = 3\n";
