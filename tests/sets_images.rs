@@ -40,6 +40,15 @@ fn partitions_of_a_set_run_images_and_share_a_volume_that_lasts() {
     bench.wait_for("web", Phase::Running);
     assert_eq!(bench.call(&["logs", "web"]).out, "/w\nimage set\n");
     assert_eq!(bench.call(&["logs", "cmd"]).out, "from the image\n");
+    let wanted = bench.path("wanted.toml");
+    std::fs::write(&wanted, "set = \"plant\"\n[requirement.R]\ntext = \"x\"\npartition = \"web\"\nmetric = \"placement.running\"\nexactly = 1\n")
+        .expect("the test's own files");
+    let wanted = wanted.to_str().expect("plain");
+    let evidence = bench.path("evidence");
+    let told = bench.call(&["verify", wanted, "--out", evidence.to_str().expect("plain")]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let told = std::fs::read_to_string(evidence.join("verify.json")).expect("it is written");
+    assert!(told.contains("\"image.web\": \"sha256:"), "what it saw rests on the image: {told}");
     let used = call(&bench, &["volume", "rm", "data"]);
     assert!(used.code == Some(2) && used.err.contains("in use"), "{used:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));

@@ -35,6 +35,7 @@ pin = "1"
 program = ["/bin/sleep", "1000"]
 cpu_weight = 200
 networks = ["control"]
+ro = ["SHOWN"]
 
 [partition.d]
 program = ["/bin/sleep", "1000"]
@@ -101,7 +102,10 @@ impl Plant {
         let folder = bench.path("programs");
         fs::create_dir(&folder).expect("the test's own files");
         let shown = folder.to_str().expect("plain").to_owned();
-        let said = bench.up(&bench.file("plant.toml", SET));
+        let config = bench.path("shown");
+        fs::create_dir(&config).expect("the test's own files");
+        let set = SET.replace("SHOWN", config.to_str().expect("plain"));
+        let said = bench.up(&bench.file("plant.toml", &set));
         assert_eq!(said.code, Some(0), "{said:?}");
         let of_each = LETTERS.map(|name| {
             // a and b: c and d may run beside each; those two: all three others.
@@ -395,6 +399,14 @@ fn basis(plant: &mut Plant) {
         let wanted: Vec<&str> = wanted.iter().map(String::as_str).chain(["ab.cpus"]).collect();
         plant.row(&format!("{name}: pinned to the other's CPU, nothing run"), &wanted, flipped);
     }
+    let mut wanted = all_of("c", &["place", "runs", "restarts", "sockets", "weight"]);
+    wanted.extend(LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"])));
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let new = plant.bench.path("shown/new");
+    fs::write(&new, "y").expect("the test's own files");
+    let flipped = plant.verify(&plant.requirements, &["--no-run"]);
+    fs::remove_file(new).expect("it was there");
+    plant.row("c: a file more in a folder that it is shown, nothing run", &wanted, flipped);
     let file = plant.bench.file("other.toml", NEIGHBOUR);
     let mut wanted: Vec<String> = LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"])).collect();
     wanted.push("host.memory".to_owned());

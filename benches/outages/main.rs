@@ -1,25 +1,28 @@
 //! Outages that are made in a set of real guests: is what `verify` says of them so, and does nothing stay broken, not by `kill -9` either?
 //!
 //! ```text
-//!  client of verify  ┐
-//!  prober of its own ┴─► port of the host ─► web ─► UDP over a doubled network ─► db
+//!  client of verify  ┬─► port of the host ─► web ─► UDP over a doubled network ─► db
+//!  prober of its own ┘ └ wire: what verify's client asked and was told, as the kernel saw it
 //! ```
-//! Both ask every 8 ms, by code of their own. What verify wrote of a failure is held against what the prober saw of it: the first answer
-//! after which none is missing. A line that finds no way is lost, so nobody has to catch up with what was asked meanwhile.
+//! Both ask every 8 ms, by code of their own. What verify wrote of a failure is held against what was on the wire between its client and
+//! the port, and against what the prober saw: the first answer after which none is missing. Two clients are not told the same at the
+//! same time: a server that has just started serves one after the other. A line that finds no way is lost, so nobody has to catch up with
+//! what was asked meanwhile.
 //!
 //! `cargo bench --bench outages -- [OF EACH [KIND …]]`: so many of each kind of failure (default 20: half an hour).
 //! `cargo bench --bench outages -- kill [MOMENTS] [--seed N]`: `kill -9` of verify at so many moments (default 100), of all kinds.
 //!
-//! Marks: farther than 10 ms from the prober's: none; what does not run as before: none.
+//! Marks: farther than 10 ms from the wire's, and from the prober's: none; what does not run as before: none.
 
 #[path = "../own_sets/mod.rs"]
 mod own_sets;
 mod prober;
 #[path = "../verdict/mod.rs"]
 mod verdict;
+mod wire;
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -32,6 +35,10 @@ use prober::{Asked, Prober};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use verdict::{Judge, say};
+use wire::Wire;
+
+/// Who says what an outage was, and what verify says less that, ms, or why that is not known.
+type Held = (&'static str, Result<f64, String>);
 
 /// Failures that are made.
 const KINDS: [&str; 10] = [
@@ -40,8 +47,9 @@ const KINDS: [&str; 10] = [
     "qemu.db",
     "partition.db",
     "switch.near.0",
-    "link.near.0",
-    "cable.near.0@db",
+    // The other link: whoever talked over the one that died uses this from then on.
+    "link.near.1",
+    "cable.near.1@db",
     "disk.db",
     "clock.clock",
     "host",
@@ -163,7 +171,7 @@ fn run(words: &[String]) -> Result<Judge> {
 
 struct Bench {
     sets: OwnSets,
-    at: SocketAddr,
+    at: SocketAddrV4,
 }
 
 impl Bench {
@@ -178,7 +186,7 @@ impl Bench {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let set = SET.replace("FOLDER", folder).replace("PORT", &port.to_string());
         std::fs::write(sets.path("plant.toml"), set)?;
-        let bench = Self { sets, at: (Ipv4Addr::LOCALHOST, port).into() };
+        let bench = Self { sets, at: SocketAddrV4::new(Ipv4Addr::LOCALHOST, port) };
         bench.sets.call(&["up", "plant.toml"], &[0])?;
         Ok(bench)
     }
@@ -206,51 +214,60 @@ impl Bench {
     /// Kinds take turns, so that what has failed has run well for a while before it fails again.
     fn outages(&self, of_each: u64, kinds: &[&str]) -> Result<Judge> {
         std::fs::write(self.sets.path("requirements.toml"), self.requirements(kinds))?;
-        let mut seen: BTreeMap<String, (Vec<f64>, usize)> = BTreeMap::new();
+        let mut seen: BTreeMap<(&str, String), (Vec<f64>, usize)> = BTreeMap::new();
         for _ in 0..of_each.div_ceil(IN_A_RUN) {
-            for (kind, outcome) in self.each_three_times()? {
-                let (differences, failed) = seen.entry(kind.clone()).or_default();
-                match outcome {
-                    Ok(difference) => differences.push(difference),
-                    Err(why) => {
-                        say(&format!("{kind}: {why}"));
-                        *failed += 1;
+            for (kind, held) in self.each_three_times()? {
+                for (witness, outcome) in held {
+                    let (differences, failed) = seen.entry((witness, kind.clone())).or_default();
+                    match outcome {
+                        Ok(difference) => differences.push(difference),
+                        Err(why) => {
+                            say(&format!("{kind}, {witness}: {why}"));
+                            *failed += 1;
+                        }
                     }
                 }
             }
         }
         let mut judge = Judge::default();
-        let (mut far_of_all, mut all, mut none) = (0, 0, 0);
-        for (kind, (differences, failed)) in &seen {
+        let mut of_all: BTreeMap<&str, (u64, usize, usize)> = BTreeMap::new();
+        for ((witness, kind), (differences, failed)) in &seen {
             let far = differences.iter().filter(|ms| ms.abs() > FAR.as_secs_f64() * 1e3).count() as u64;
-            let what = format!("outages of {kind} that verify says more than 10 ms other than they were");
+            let what = format!("outages of {kind} that verify says more than 10 ms other than the {witness}");
             judge.never_without(&what, far, differences.len() as u64, *failed);
-            verdict::show(&format!("{kind}: verify's less the prober's, ms"), differences);
-            (far_of_all, all, none) = (far_of_all + far, all + differences.len() as u64, none + failed);
+            verdict::show(&format!("{kind}: verify's less the {witness}'s, ms"), differences);
+            let all = of_all.entry(witness).or_default();
+            *all = (all.0 + far, all.1 + differences.len(), all.2 + failed);
         }
-        let what = "all outages that verify says more than 10 ms other than they were";
-        judge.never_without(what, far_of_all, all, none);
+        for (witness, (far, all, failed)) in of_all {
+            let what = format!("all outages that verify says more than 10 ms other than the {witness}");
+            judge.never_without(&what, far, all as u64, failed);
+        }
         Ok(judge)
     }
 
-    /// Of each kind, verify's outages less the prober's, ms, or why there is none.
-    fn each_three_times(&self) -> Result<Vec<(String, Result<f64, String>)>> {
-        let prober = Prober::start(self.at);
+    /// Of each kind, what was held against verify's outages.
+    fn each_three_times(&self) -> Result<Vec<(String, [Held; 2])>> {
+        let wire = Wire::listen(Ipv4Addr::LOCALHOST, self.at)?;
+        let prober = Prober::start(self.at.into());
         let begun = Nanos::from_duration(prober::now());
         self.sets.call(&["verify", "requirements.toml", "--out", "evidence", "--failures"], &[0, 1, 4])?;
-        let asked = prober.asked();
+        let witnesses = [("wire", wire.asked()), ("prober", prober.asked())];
         let text = std::fs::read(self.sets.path("evidence").join("verify.json"))?;
         let told: Verification = serde_json::from_slice(&text)?;
         let kinds: BTreeMap<String, String> =
             told.requirements.into_iter().filter_map(|one| Some((one.test?, one.requirement.text))).collect();
         let held = |round: TestRound| {
             let kind = kinds.get(&round.test).cloned().unwrap_or_default();
-            let outcome = match round.seen {
-                Observed::Outage(outage) => difference(&kind, &outage, &asked),
-                Observed::Failed { reason } => Err(reason.to_string()),
-                _ => Err("no outage".to_owned()),
-            };
-            (kind, outcome)
+            let held = witnesses.each_ref().map(|(witness, asked)| {
+                let outcome = match &round.seen {
+                    Observed::Outage(outage) => difference(&kind, witness, outage, asked),
+                    Observed::Failed { reason } => Err(reason.to_string()),
+                    _ => Err("no outage".to_owned()),
+                };
+                (*witness, outcome)
+            });
+            (kind, held)
         };
         Ok(self.rounds(begun)?.into_iter().map(held).collect())
     }
@@ -355,7 +372,7 @@ impl Bench {
         if !output.status.success() {
             return Ok(Some(format!("db cannot write: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }
-        let prober = Prober::start(self.at);
+        let prober = Prober::start(self.at.into());
         std::thread::sleep(Duration::from_secs(1));
         let answered = prober.asked().iter().filter(|one| one.answered.is_some()).count();
         Ok((answered < STEADY).then(|| format!("{answered} answers in a second")))
@@ -377,8 +394,8 @@ fn left() -> Result<Option<String>> {
     Ok(None)
 }
 
-/// What verify says less what the prober saw, ms.
-fn difference(kind: &str, outage: &Outage, asked: &[Asked]) -> Result<f64, String> {
+/// What verify says less what the witness saw, ms.
+fn difference(kind: &str, witness: &str, outage: &Outage, asked: &[Asked]) -> Result<f64, String> {
     let failed = outage.failed_unix_ns.ok_or("no moment")?.to_duration();
     let window = failed.saturating_sub(WITHIN)..=failed + outage.waited_ns.to_duration();
     let of_it: Vec<&Asked> = asked.iter().filter(|one| window.contains(&one.at)).collect();
@@ -389,7 +406,7 @@ fn difference(kind: &str, outage: &Outage, asked: &[Asked]) -> Result<f64, Strin
         None => Duration::ZERO,
         Some(last) => {
             let again = of_it[last + 1..].iter().filter_map(|one| one.answered).min();
-            again.ok_or("the prober was not answered again")?.saturating_sub(failed)
+            again.ok_or("nobody was answered again")?.saturating_sub(failed)
         }
     };
     let said = match (outage.first_missing_ns, outage.answered_again_ns) {
@@ -406,6 +423,6 @@ fn difference(kind: &str, outage: &Outage, asked: &[Asked]) -> Result<f64, Strin
         || "none missing".to_owned(),
         |first| format!("first missing {:.1} ms after it failed", first * 1e3),
     );
-    say(&format!("{kind}: verify {:.1} ms, prober {:.1} ms, {first}", ms(said), ms(truth)));
+    say(&format!("{kind}: verify {:.1} ms, {witness} {:.1} ms, {first}", ms(said), ms(truth)));
     Ok(ms(said) - ms(truth))
 }

@@ -1,12 +1,18 @@
-//! A client of the bench's own, which knows nothing of the product's: numbered lines over a connection that is kept, and when each came back.
+//! A client of the bench's own, which knows nothing of the product's: numbered lines over a connection that is kept, and when each came
+//! back. It has an address of its own, so that on the wire nobody takes it for the product's.
 
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+/// Where it asks from.
+const FROM: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 /// How often it asks.
 const EVERY: Duration = Duration::from_millis(8);
 /// How long a connection is waited for.
@@ -81,7 +87,11 @@ impl Drop for Prober {
 
 /// A connection, and whether its other end has closed it.
 fn open(shared: &Arc<Shared>, to: SocketAddr) -> Option<(TcpStream, Arc<AtomicBool>)> {
-    let line = TcpStream::connect_timeout(&to, CONNECTS_WITHIN).ok()?;
+    let line = socket(AddressFamily::INET, SocketType::STREAM, None).ok()?;
+    bind(&line, &SocketAddrV4::new(FROM, 0)).ok()?;
+    set_socket_timeout(&line, Timeout::Send, Some(CONNECTS_WITHIN)).ok()?;
+    connect(&line, &to).ok()?;
+    let line = TcpStream::from(line);
     line.set_nodelay(true).ok()?;
     let is_closed = Arc::new(AtomicBool::new(false));
     let (reads, closes, copy) = (Arc::clone(shared), Arc::clone(&is_closed), line.try_clone().ok()?);

@@ -1,6 +1,8 @@
 //! What results rest on: the program, the host's kernel and processor, QEMU, the guests' kernel, and of the set each partition as its
-//! file has it, its place as the kernel has it, the files that its program's words name, each network, and each requirement with those
-//! that its command names; and the places of other sets' partitions.
+//! file has it, its place as the kernel has it, the files that its program's words name, those that it is shown, its image, each network,
+//! and each requirement with those that its command names; and the places of other sets' partitions.
+
+mod shown;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,8 +11,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use images::Digest;
-use model::partition::Given;
-use model::partition::set::{PartitionStatus, UnitSpec};
+use model::partition::set::{PartitionStatus, PartitionUnit, UnitSpec};
+use model::partition::{Content, Given};
 use model::requirement::Requirements;
 use model::verification::Basis;
 use partition::set::folder;
@@ -47,10 +49,20 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
         if !named.is_empty() {
             add(&format!("program.{name}"), Some(named));
         }
+        let shown = shown::to(entry, &mut files);
+        if !shown.is_empty() {
+            add(&format!("files.{name}"), Some(shown));
+        }
         let Some(status) = looked.status.partitions.iter().find(|one| one.name == *name) else { continue };
         add(&format!("place.{name}"), given(status).ok().map(|given| place_words(&given)));
         add(&format!("qemu.{name}"), qemu(status, &mut files));
-        add(&format!("guest-kernel.{name}"), guest_kernel(status, &mut files));
+        let unit = unit(status);
+        add(&format!("guest-kernel.{name}"), unit.as_ref().and_then(|unit| guest_kernel(unit, &mut files)));
+        if let Some(Content::Program(program)) = unit.map(|unit| unit.spec.content)
+            && let Some(image) = program.image
+        {
+            add(&format!("image.{name}"), Some(image));
+        }
     }
     for (name, given) in looked.neighbours() {
         add(&format!("neighbour.{name}"), Some(place_words(&given)));
@@ -112,9 +124,16 @@ fn qemu(status: &PartitionStatus, files: &mut Files) -> Option<String> {
     Some(format!("{program}, {}", status.engine.as_deref().unwrap_or("engine not known")))
 }
 
-fn guest_kernel(status: &PartitionStatus, files: &mut Files) -> Option<String> {
-    let UnitSpec::Partition(unit) = folder::read_unit(&status.folder)? else { return None };
-    let tools = unit.tools;
+/// How its supervisor starts it.
+fn unit(status: &PartitionStatus) -> Option<PartitionUnit> {
+    match folder::read_unit(&status.folder)? {
+        UnitSpec::Partition(unit) => Some(*unit),
+        UnitSpec::Switch(_) => None,
+    }
+}
+
+fn guest_kernel(unit: &PartitionUnit, files: &mut Files) -> Option<String> {
+    let tools = &unit.tools;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let places = Places {
         named: tools.kernel.as_deref().map(Path::new),

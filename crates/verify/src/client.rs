@@ -19,6 +19,7 @@ use model::requirement::{Client, ClientKind};
 use model::verification::Outage;
 use partition::set::supervisor::now;
 use platforms::Cancel;
+use probes::realtime::become_real_time;
 use units::{Nanos, Reason};
 
 pub use responses::{longest, responses};
@@ -40,6 +41,9 @@ const MOST_HEAD: u64 = 16 * 1024;
 /// How long a new connection of `echo` is waited for.
 const RECONNECT: Duration = Duration::from_millis(200);
 
+/// Priority of those who ask and hear: a client that waits for a CPU counts its own waiting as its server's. Where it is refused they are
+/// ordinary threads.
+const PRIORITY: u32 = 1;
 /// How often it is looked how far everything is.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -167,9 +171,12 @@ impl Asking {
             heard: Mutex::default(),
         });
         let (asks, owned) = (Arc::clone(&shared), client.clone());
-        let asks = thread::Builder::new().name("client".to_owned()).spawn(move || match owned.kind {
-            ClientKind::Echo => echo(&asks, &owned),
-            ClientKind::Greeting | ClientKind::Http => ask(&asks, &owned),
+        let asks = thread::Builder::new().name("client".to_owned()).spawn(move || {
+            become_real_time(PRIORITY);
+            match owned.kind {
+                ClientKind::Echo => echo(&asks, &owned),
+                ClientKind::Greeting | ClientKind::Http => ask(&asks, &owned),
+            }
         });
         let asks = asks.map_err(|error| format!("no thread for the client: {error}"))?;
         Ok(Self { shared, asks: Some(asks), client: client.clone() })
@@ -206,6 +213,13 @@ impl Asking {
         request.answered.is_none() && request.at.elapsed() <= self.within()
     }
 
+    /// How many since a moment were not answered in time.
+    pub fn missing_since(&self, moment: Instant) -> usize {
+        let all = self.shared.requests();
+        let after = all.iter().filter(|one| one.at >= moment);
+        after.filter(|one| !self.in_time(one) && !self.is_open(one)).count()
+    }
+
     /// How many of those that were answered last were so without one missing.
     pub fn answered_in_a_row(&self) -> usize {
         let all = self.shared.requests();
@@ -233,15 +247,17 @@ impl Asking {
         }
     }
 
-    /// Asks no more; what came of it, counted from the moment of the failure.
-    pub fn finish(mut self, failed_at: Instant) -> Outage {
-        let waited = failed_at.elapsed();
-        // What is on its way now is no part of it: it could not be answered in time.
-        let until = Instant::now().checked_sub(self.within()).unwrap_or(failed_at);
+    /// Asks no more; what came of it until then, counted from the moment of the failure. What comes later, as when a cable is in
+    /// again, is another outage.
+    pub fn finish(mut self, failed_at: Instant, until: Instant) -> Outage {
+        let waited = until.saturating_duration_since(failed_at);
         self.end();
         let all = self.shared.requests();
-        let asked: Vec<&Request> =
-            all.iter().filter(|one| one.answered.is_some() || one.at <= until).collect();
+        // What was on its way then is no part of it: it could not be answered in time.
+        let is_known = |one: &&Request| {
+            one.at + self.within() <= until || one.answered.is_some_and(|answered| answered <= until)
+        };
+        let asked: Vec<&Request> = all.iter().filter(is_known).collect();
         let before = asked.iter().filter(|one| one.at < failed_at && self.in_time(one)).count();
         let is_part = |one: &&&Request| one.at + self.within() >= failed_at;
         let missing: Vec<&&Request> = asked.iter().filter(is_part).filter(|one| !self.in_time(one)).collect();
@@ -322,6 +338,7 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
             shared.on_their_way.fetch_add(1, Ordering::SeqCst);
             let (asks, owned) = (Arc::clone(shared), client.clone());
             let started = thread::Builder::new().name("request".to_owned()).spawn(move || {
+                become_real_time(PRIORITY);
                 let address = asks.address.load(Ordering::SeqCst);
                 if is_answered(&owned, address).unwrap_or(false) {
                     asks.answered(number);
@@ -421,6 +438,7 @@ impl Line {
         let is_open = Arc::new(AtomicBool::new(true));
         let closes = Arc::clone(&is_open);
         readers.push(thread::spawn(move || {
+            become_real_time(PRIORITY);
             listen(&reads, copy);
             closes.store(false, Ordering::SeqCst);
         }));

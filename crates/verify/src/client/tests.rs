@@ -146,7 +146,7 @@ fn an_outage_is_from_the_failure_to_the_first_answer_that_none_is_missing_after(
             let back_at = Instant::now();
             server.set(UP);
             until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
-            let outage = asking.finish(failed_at);
+            let outage = asking.finish(failed_at, Instant::now());
             let truth = back_at.duration_since(failed_at).as_secs_f64() * 1e3;
             let seen = outage.answered_again_ns.expect("it came back").as_f64() / 1e6;
             let first = outage.first_missing_ns.expect("it was gone").as_f64() / 1e6;
@@ -167,6 +167,28 @@ fn an_outage_is_from_the_failure_to_the_first_answer_that_none_is_missing_after(
 }
 
 #[test]
+fn what_is_missing_once_it_has_ended_is_another_outage() {
+    let server = Server::start(ClientKind::Echo);
+    let asking = asked(&server);
+    let failed_at = Instant::now();
+    let silent_for_a_while = || {
+        server.set(SILENT);
+        thread::sleep(Duration::from_millis(400));
+        server.set(UP);
+    };
+    silent_for_a_while();
+    until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
+    let ended_at = Instant::now();
+    assert_eq!(asking.missing_since(ended_at), 0);
+    silent_for_a_while();
+    until("an answer", || asking.answered_in_a_row() >= 20);
+    assert!(asking.missing_since(ended_at) >= 5);
+    let outage = asking.finish(failed_at, ended_at);
+    let again = outage.answered_again_ns.expect("it came back").to_duration();
+    assert!(failed_at + again < ended_at, "{outage:?}");
+}
+
+#[test]
 fn lines_that_are_lost_or_doubled_are_counted() {
     let server = Server::start(ClientKind::Echo);
     let asking = asked(&server);
@@ -181,7 +203,7 @@ fn lines_that_are_lost_or_doubled_are_counted() {
     thread::sleep(Duration::from_millis(400));
     server.set(UP);
     until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
-    let outage = asking.finish(failed_at);
+    let outage = asking.finish(failed_at, Instant::now());
     assert!(outage.doubled.is_some_and(|count| count >= 5), "{outage:?}");
     assert!(outage.lost >= 5, "{outage:?}");
 }
@@ -193,7 +215,7 @@ fn who_is_never_answered_again_has_no_end_and_who_is_not_disturbed_no_outage() {
     let failed_at = Instant::now();
     server.set(GONE);
     thread::sleep(Duration::from_millis(500));
-    let outage = asking.finish(failed_at);
+    let outage = asking.finish(failed_at, Instant::now());
     assert!(outage.first_missing_ns.is_some() && outage.answered_again_ns.is_none(), "{outage:?}");
     assert_eq!(outage.doubled, None);
 
@@ -201,7 +223,7 @@ fn who_is_never_answered_again_has_no_end_and_who_is_not_disturbed_no_outage() {
     let asking = asked(&server);
     let failed_at = Instant::now();
     thread::sleep(Duration::from_millis(500));
-    let outage = asking.finish(failed_at);
+    let outage = asking.finish(failed_at, Instant::now());
     assert_eq!(
         (outage.first_missing_ns, outage.answered_again_ns, outage.lost),
         (None, None, 0),
@@ -237,7 +259,7 @@ fn the_next_address_is_asked_when_one_does_not_answer_in_time() {
                 seen == Answering::AnsweredForGood
                     || (seen == Answering::NothingMissing && failed_at.elapsed() > asking.patience())
             });
-            let outage = asking.finish(failed_at);
+            let outage = asking.finish(failed_at, Instant::now());
             println!("{kind:?}: {} lost, answered again after {:?}", outage.lost, outage.answered_again_ns);
             assert!(state == GONE || outage.lost > 0, "{outage:?}");
             other.set(GONE);

@@ -77,22 +77,47 @@ pub fn make(
     let least = if failure.iter().any(InjectedFailure::stays) { STAYS } else { Duration::ZERO };
     let outcome = failed.and_then(|failed_at| {
         wait(&mut parts, &asking, failed_at, least..limit.max(least), cancel, exe)
-            .map(|restored| (failed_at, restored))
+            .map(|restored| (failed_at, restored, Instant::now()))
     });
     // Whatever came of it.
     let undone = parts.undo(failure, exe, RESTORED_WITHIN, cancel);
     if undone.is_ok() {
         guard.all_is_back();
     }
-    let (failed_at, restored) = outcome?;
-    let mut outage = asking.finish(failed_at);
-    let undone = undone?;
+    let (failed_at, restored, until) = outcome?;
+    let mut undone = undone?;
+    if failure.iter().any(is_undone) {
+        undone.push_str(&answered_again(&asking, until, cancel)?);
+    }
+    let mut outage = asking.finish(failed_at, until);
     outage.restored_ns = restored.map(|at| Nanos::from_duration(at.saturating_duration_since(failed_at)));
     if outage.restored_ns.is_none() {
         outage.restored_ns = Some(Nanos::from_duration(failed_at.elapsed()));
     }
     outage.undone = undone;
     Ok(outage)
+}
+
+/// Whether it lasts until we take it back.
+fn is_undone(failure: &InjectedFailure) -> bool {
+    use InjectedFailure::{Cable, Clock, Disk, Link};
+    matches!(failure, Cable(..) | Clock(_) | Disk(_) | Link(..))
+}
+
+/// Waits until what was taken back disturbs nobody any more; in words, whether it did.
+fn answered_again(asking: &Asking, since: Instant, cancel: &Cancel) -> Result<String, Reason> {
+    let least = Instant::now() + asking.patience();
+    let is_good = || Instant::now() >= least && asking.answered_in_a_row() >= STEADY;
+    if !client::wait(STEADY_WITHIN, cancel, is_good)? {
+        return Ok(format!(
+            ", but the client is not answered within {} s after that",
+            STEADY_WITHIN.as_secs()
+        ));
+    }
+    Ok(match asking.missing_since(since) {
+        0 => String::new(),
+        missing => format!(", which took {missing} more answers"),
+    })
 }
 
 /// Waits until the client is answered again and again.

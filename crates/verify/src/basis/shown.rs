@@ -1,0 +1,157 @@
+//! What a partition's file shows its program of this host's files, and it cannot change: `ro`, `bind`, a folder as `image` or `files`,
+//! `env_file`, `secrets`. A file counts by what is in it, a folder by the names, kinds, sizes and times of all in it, as `make` has it; what
+//! may be secret by its time alone, because a digest of a password tells who guesses it. Where it may write is no part of that.
+
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use images::{Digest, Layout};
+use model::partition::set::PartitionEntry;
+use model::partition::{ImageEntry, ImageRef};
+
+use super::Files;
+
+/// Entries of a folder that are looked at. Whoever shows more, `/usr` say, is not told when one of them changes.
+const MOST_ENTRIES: usize = 20_000;
+/// What evidence has: verifying must not make its own results stale.
+const OF_EVIDENCE: [&str; 2] = ["journal.jsonl", "manifest.json"];
+const GONE: &str = "not there";
+
+/// All of it in words, empty where nothing is shown.
+pub fn to(entry: &PartitionEntry, files: &mut Files) -> String {
+    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, files)));
+    let kept = entry.env_file.iter().chain(entry.secrets.values());
+    let kept = kept.map(|path| {
+        format!("{}: {}", path.display(), fs::metadata(path).map_or(GONE.to_owned(), |about| time(&about)))
+    });
+    open.chain(kept).collect::<Vec<_>>().join("; ")
+}
+
+/// What everybody may know.
+fn open(entry: &PartitionEntry) -> impl Iterator<Item = PathBuf> {
+    let bound = entry.bind.iter().map(|pair| PathBuf::from(pair.split(':').next().unwrap_or_default()));
+    let root = match &entry.image {
+        // Of a layout one image was taken when it came up; which is told elsewhere.
+        ImageEntry::Root(ImageRef::Folder(folder)) if folder.is_dir() && !Layout::is_one(folder) => {
+            Some(folder.clone())
+        }
+        _ => None,
+    };
+    let tree = entry.files.starts_with('/').then(|| PathBuf::from(&entry.files));
+    entry.ro.iter().cloned().chain(bound).chain(root).chain(tree)
+}
+
+fn of(path: &Path, files: &mut Files) -> String {
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => folder(path),
+        Ok(_) => files.digest(path).unwrap_or_else(|| "not known".to_owned()),
+        Err(_) => GONE.to_owned(),
+    }
+}
+
+/// How many entries, and a digest of what they are.
+fn folder(root: &Path) -> String {
+    let mut lines = Vec::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let Ok(about) = entry.metadata() else { continue };
+            let path = entry.path();
+            if about.is_dir() && !is_evidence(&path) {
+                folders.push(path.clone());
+            }
+            lines.push(line(&path, &about));
+            if lines.len() > MOST_ENTRIES {
+                return format!("more than {MOST_ENTRIES} files, not looked at");
+            }
+        }
+    }
+    lines.sort_unstable();
+    format!("{} entries, {}", lines.len(), Digest::of(&lines.concat()).short())
+}
+
+fn is_evidence(folder: &Path) -> bool {
+    OF_EVIDENCE.iter().all(|name| folder.join(name).exists())
+}
+
+/// An entry. A folder's time and size say of it only what its own entries say.
+fn line(path: &Path, about: &Metadata) -> Vec<u8> {
+    let mut line = path.as_os_str().as_bytes().to_vec();
+    line.extend(format!("\0{:o}", about.mode()).bytes());
+    if !about.is_dir() {
+        line.extend(format!(" {} {}", about.size(), time(about)).bytes());
+    }
+    line.push(b'\n');
+    line
+}
+
+/// When what is in it was changed last.
+fn time(about: &Metadata) -> String {
+    format!("{}.{:09}", about.mtime(), about.mtime_nsec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::partition::set::PartitionSet;
+
+    fn entry(text: &str) -> PartitionEntry {
+        let set = PartitionSet::from_toml(&format!("[partition.a]\nprogram = [\"/bin/true\"]\n{text}"), "s");
+        set.expect("it is right").partitions.remove("a").expect("it is there")
+    }
+
+    #[test]
+    fn what_a_program_is_shown_counts_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("the test's own files");
+        let at = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| {
+            fs::create_dir_all(at(name).parent().expect("not the root")).expect("the test's own files");
+            fs::write(at(name), text).expect("the test's own files");
+        };
+        write("config/deep/a", "1");
+        write("file", "1");
+        write("key", "1");
+        write("data/a", "1");
+        let entry = entry(&format!(
+            "ro = [{:?}, {:?}]\nrw = [{:?}]\nsecrets = {{ key = {:?} }}\n",
+            at("config"),
+            at("file"),
+            at("data"),
+            at("key")
+        ));
+        let now = || to(&entry, &mut Files::default());
+        let was = now();
+        assert!(was.contains("config: 2 entries"), "{was}");
+        let changed = |name: &str, text: &str| {
+            let before = now();
+            write(name, text);
+            now() != before
+        };
+        assert!(changed("config/deep/a", "12") && changed("config/b", "1") && changed("file", "2"));
+        assert!(!changed("data/a", "2"), "where it may write");
+        fs::rename(at("file"), at("else")).expect("it is there");
+        assert!(now().contains("file: not there"));
+        // Evidence in such a folder must not make itself stale.
+        for name in OF_EVIDENCE {
+            write(&format!("config/evidence/{name}"), "1");
+        }
+        assert!(!changed("config/evidence/journal.jsonl", "12"));
+        let key = now();
+        write("key", "2");
+        fs::File::open(at("key"))
+            .and_then(|file| file.set_modified(std::time::UNIX_EPOCH))
+            .expect("it is there");
+        assert!(now() != key && !now().contains(Digest::of(b"2").short()), "told by its time alone");
+    }
+
+    #[test]
+    fn a_folder_with_too_much_is_not_looked_at() {
+        let folder = tempfile::tempdir().expect("the test's own files");
+        for number in 0..=MOST_ENTRIES {
+            fs::File::create(folder.path().join(number.to_string())).expect("the test's own files");
+        }
+        assert!(super::folder(folder.path()).contains("not looked at"));
+    }
+}
