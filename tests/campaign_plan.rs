@@ -192,6 +192,44 @@ fn the_most_rounds_are_counted_for_each_platform_and_group() {
     }
 }
 
+/// What is left to decide a verdict may be little once the budget is used up: it has a tenth of it more, and figures have not.
+#[test]
+fn verdicts_have_a_tenth_of_the_budget_more_and_figures_have_not() {
+    let experiment = experiment(1, 3, 1000, 3.0, 100);
+    for wanted in [0_u32, 2, 50] {
+        let plan = plan(&experiment).with_verdicts(true);
+        let fork = plan.groups().find(|group| group.probe.as_str() == "fork").unwrap();
+        let (mut history, mut late) = (History::default(), Vec::new());
+        let stop = loop {
+            let is_over = history.spent().as_f64() >= 100.0 * SECOND.as_f64();
+            match plan.next(&history) {
+                Next::Done(stop) => break stop,
+                Next::Look => {
+                    let from_round = plan.next_round(fork, &history);
+                    let Group { probe, neighbour, layout } = fork;
+                    let (platforms, until_round) =
+                        (vec!["a".to_owned(), "c".to_owned()], from_round + wanted);
+                    let asked = LookRounds { probe, neighbour, layout, platforms, from_round, until_round };
+                    let rounds = if is_over && late.is_empty() { vec![asked] } else { Vec::new() };
+                    let measurements = history.len() as u64;
+                    history.add_look(VerdictLook { measurements, rounds, ..VerdictLook::default() });
+                }
+                Next::Measure { round, cells } => {
+                    for cell in cells {
+                        let entry = Entry { duration: SECOND, finding: swinging(&cell, round) };
+                        history.insert(&cell, round, entry);
+                        late.extend(is_over.then_some(cell));
+                    }
+                }
+            }
+        };
+        assert_eq!(stop, Stop::BudgetUsedUp);
+        assert!(late.iter().all(|cell| Group::from(cell) == fork && cell.platform != "b"), "{late:?}");
+        let most = 2 * wanted as usize;
+        assert!(late.len() == most || (most > 10 && (4..=10).contains(&late.len())), "{wanted}: {late:?}");
+    }
+}
+
 /// The interval of a figure that is measured until it is narrow is right about as often as it says.
 #[test]
 fn an_interval_that_says_when_to_stop_is_right_nearly_as_often_as_it_says() {

@@ -124,7 +124,7 @@ fn every_run_measures_first_what_decides_a_verdict_where_that_does_not_take_too_
     let mut longer = experiment(false, 1000);
     longer.repeat.max = 1000;
     let asked = |left_ns: u64| {
-        let remaining = Remaining { budget: Nanos::from_nanos(left_ns), next_round: &|_| 3 };
+        let remaining = Remaining { for_a_verdict: Nanos::from_nanos(left_ns), next_round: &|_| 3 };
         let (look, _) = look(&longer, &contents(dir.path()), &classes, &remaining).unwrap();
         look.rounds.len()
     };

@@ -7,7 +7,7 @@
 //!                                                             └─► takes more than ¾ of what is left: nothing
 //! ```
 //! With `repeat.until_decided` no time is too long. Without, a verdict that would take most of what is left of the budget leaves it to
-//! the figures.
+//! the figures; and once that is used up, verdicts that a tenth of it more decides have that.
 //!
 //! Looks are written into the journal, so that a resumed run goes on with the one that was begun, and everybody knows how often a
 //! cell was looked at: each look spends a part of the chance to be wrong ([`stats::looks`]). Between two a group's rounds grow by
@@ -32,9 +32,6 @@ use units::Nanos;
 
 /// So many times as many rounds as just would do, since figures scatter.
 const FURTHER: f64 = 1.15;
-
-/// Most of what is left of the budget that a verdict may take; the rest is for figures.
-const MOST_OF_WHAT_IS_LEFT: f64 = 0.75;
 
 /// Rounds until the next look, as a multiple of those there are: what a few rounds foresee is not far.
 const MOST_AT_ONCE: u32 = 3;
@@ -83,8 +80,10 @@ impl<'a> Verdicts<'a> {
         on_event: &mut dyn FnMut(&Event),
     ) -> Result<VerdictLook, CampaignError> {
         let contents = self.rundir.read_journal()?;
-        let remaining =
-            Remaining { budget: plan.left(history), next_round: &|group| plan.next_round(group, history) };
+        let remaining = Remaining {
+            for_a_verdict: plan.for_a_verdict(history),
+            next_round: &|group| plan.next_round(group, history),
+        };
         let found = look(self.rundir.experiment(), &contents, &self.classes, &remaining);
         let (look, verdicts) = found.ok_or_else(|| CampaignError::Empty(self.rundir.path().to_owned()))?;
         told(plan, history, verdicts, on_event);
@@ -143,8 +142,8 @@ pub fn group_of(rounds: &LookRounds) -> Group {
 
 /// What is left to be used.
 pub struct Remaining<'a> {
-    /// What is left of the budget.
-    pub budget: Nanos,
+    /// The most that deciding a verdict may take.
+    pub for_a_verdict: Nanos,
     /// The next round of the groups of a probe.
     pub next_round: &'a dyn Fn(Group) -> u32,
 }
@@ -167,9 +166,8 @@ pub fn look(
     let has_room = |groups: &Groups| {
         let is_possible =
             || groups.iter().all(|(group, wanted)| least_made(&results, *group, wanted) < repeat.max);
-        let cost = cost(&results, groups).as_f64();
         // Where the budget is too short for it, a part of it makes its bounds narrower at least.
-        repeat.until_decided || (is_possible() && cost <= remaining.budget.as_f64() * MOST_OF_WHAT_IS_LEFT)
+        repeat.until_decided || (is_possible() && cost(&results, groups) <= remaining.for_a_verdict)
     };
     let open = results.classes.iter().filter(is_measurable);
     let wanted: Vec<Groups> = open.map(|verdict| rounds_of(&verdict.needs, &contents.looks)).collect();

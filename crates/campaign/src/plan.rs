@@ -25,11 +25,13 @@
 //! of those that were decided first.
 //!
 //! The rounds that a look at the verdicts asks for (`decide`) come right after the least ones, then the next look, until one asks for
-//! nothing; then figures go on, and it is looked again once there are half as many measurements more. A round that was asked for has
-//! its groups alone, on the platforms alone whose verdicts they decide.
+//! nothing; then figures go on, and it is looked again once there are half as many measurements more, and when the budget is used up. A
+//! round that was asked for has its groups alone, on the platforms alone whose verdicts they decide.
 //!
 //! Whatever is decided is decided between rounds, and no order depends on how long anything really took but through the budget and
 //! through what a look asked for, which is written down: a run resumed in the middle of a round decides the same.
+
+mod budget;
 
 use std::time::Duration;
 
@@ -225,27 +227,18 @@ impl Plan {
             .unwrap_or_else(|| self.further_rounds(history))
     }
 
-    /// A look at the verdicts, or a round that the last one asked for, until one has asked for nothing.
+    /// A look at the verdicts, or a round that the last one asked for, until one has asked for nothing. Once the budget is used up, one
+    /// more: what then is missing may be little.
     fn for_verdicts(&self, history: &History) -> Option<Next> {
-        if !self.has_verdicts || self.is_over(history) {
+        if !self.has_verdicts || self.for_a_verdict(history) == Nanos::ZERO {
             return None;
         }
         let Some(look) = history.looks().last() else { return Some(Next::Look) };
         // Where nothing could be measured of what it asked for, the next look would see the same.
         let (before, now) = (look.measurements, history.len() as u64);
-        let is_due =
-            if look.rounds.is_empty() { now > before.saturating_add(before / 2) } else { now > before };
+        let waits = look.rounds.is_empty() && !self.is_over(history);
+        let is_due = now > if waits { before.saturating_add(before / 2) } else { before };
         self.asked_by(look, history).or_else(|| is_due.then_some(Next::Look))
-    }
-
-    fn is_over(&self, history: &History) -> bool {
-        self.left(history) == Nanos::ZERO
-    }
-
-    /// What is left of the budget.
-    pub(super) fn left(&self, history: &History) -> Nanos {
-        let budget = Nanos::from_duration(Duration::from_secs(self.repeat.budget_s.into()));
-        budget.saturating_sub(history.spent())
     }
 
     /// A round of those that every block is to have.

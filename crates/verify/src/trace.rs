@@ -7,17 +7,20 @@ use model::verification::{TestKind, TestSpec};
 
 use images::Digest;
 
-/// The tests of these requirements, those that only look first, by id.
+/// The tests of these requirements, those that only look first, in the order of the requirements' ids.
 pub fn of(requirements: &Requirements) -> Vec<TestSpec> {
-    let mut all: BTreeMap<(u8, String), TestSpec> = BTreeMap::new();
+    let mut all: BTreeMap<String, TestSpec> = BTreeMap::new();
     for (id, requirement) in requirements {
         let Some(kind) = kind(requirement) else { continue };
         let test = name(&kind);
         let spec = TestSpec { id: test.clone(), kind, requirements: Vec::new() };
-        let entry = all.entry((order(&spec.kind), test)).or_insert(spec);
-        entry.requirements.push(id.clone());
+        all.entry(test).or_insert(spec).requirements.push(id.clone());
     }
-    all.into_values().collect()
+    let mut tests: Vec<TestSpec> = all.into_values().collect();
+    tests.sort_by(|one, other| {
+        order(&one.kind).cmp(&order(&other.kind)).then_with(|| one.requirements.cmp(&other.requirements))
+    });
+    tests
 }
 
 /// What must be done for a requirement; none where nothing can.
