@@ -133,8 +133,9 @@ impl Shared {
     }
 
     fn answered(&self, number: usize) {
+        // Before others are waited for, who may have no CPU while they look at it.
+        let now = Instant::now();
         if let Some(request) = self.requests().get_mut(number) {
-            let now = Instant::now();
             request.answered.get_or_insert(now);
             request.answers = request.answers.saturating_add(1);
             let took = now.saturating_duration_since(request.at);
