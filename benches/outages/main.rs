@@ -353,7 +353,7 @@ impl Bench {
                 return Ok(Some(format!("{} is in state {state:?}", switch.name)));
             }
         }
-        if let Some(words) = left()? {
+        if let Some(words) = self.left()? {
             return Ok(Some(format!("still runs: {words}")));
         }
         let carriers =
@@ -377,21 +377,23 @@ impl Bench {
         let answered = prober.asked().iter().filter(|one| one.answered.is_some()).count();
         Ok((answered < STEADY).then(|| format!("{answered} answers in a second")))
     }
-}
 
-/// A process that makes failures or mends them.
-fn left() -> Result<Option<String>> {
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
-        let is_one = words.iter().skip(1).any(|word| matches!(*word, b"verify" | b"mend" | b"fail"));
-        let is_ours = words.first().is_some_and(|program| program.ends_with(b"bulkhead"));
-        if is_one && is_ours {
-            let shown: Vec<_> = words.into_iter().map(String::from_utf8_lossy).collect();
-            return Ok(Some(shown.join(" ")));
+    /// A process that makes failures or mends them, of these sets: others may verify theirs.
+    fn left(&self) -> Result<Option<String>> {
+        let state = format!("BULKHEAD_STATE={}", self.sets.path("state").display());
+        for entry in std::fs::read_dir("/proc")?.flatten() {
+            let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+            let (words, variables) = (read("cmdline"), read("environ"));
+            let words: Vec<&[u8]> = words.split(|byte| *byte == 0).collect();
+            let is_one = words.iter().skip(1).any(|word| matches!(*word, b"verify" | b"mend" | b"fail"));
+            let is_ours = variables.split(|byte| *byte == 0).any(|one| one == state.as_bytes());
+            if is_one && is_ours {
+                let shown: Vec<_> = words.into_iter().map(String::from_utf8_lossy).collect();
+                return Ok(Some(shown.join(" ")));
+            }
         }
+        Ok(None)
     }
-    Ok(None)
 }
 
 /// What verify says less what the witness saw, ms.
