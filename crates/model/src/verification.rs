@@ -91,6 +91,9 @@ pub enum TestKind {
         failure: OneOrMore<InjectedFailure>,
         /// Who asks.
         client: Client,
+        /// Beside what.
+        #[serde(default, skip_serializing_if = "RequiredLoad::is_as_is")]
+        load: RequiredLoad,
     },
 }
 
@@ -121,9 +124,10 @@ impl fmt::Display for TestKind {
             Self::Responses { client, load, .. } => {
                 write!(f, "answers of {} asked every {} ms, {load}", client.at, client.period_ms.get())
             }
-            Self::Outage { failure, client } => {
+            Self::Outage { failure, client, load } => {
                 let verb = if failure.all().len() > 1 { "fail" } else { "fails" };
-                write!(f, "{failure} {verb}, {} asked every {} ms", client.at, client.period_ms.get())
+                write!(f, "{failure} {verb}, {} asked every {} ms", client.at, client.period_ms.get())?;
+                if load.is_as_is() { Ok(()) } else { write!(f, ", {load}") }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What results rest on: the program, the host's kernel and processor, QEMU, the guests' kernel, and of the set each partition as its
+//! What results rest on: the program, the host's kernel, processor and firmware, QEMU, the guests' kernel, and of the set each partition as its
 //! file has it, its place as the kernel has it, the files that its program's words name, those that it is shown, its image, each network,
 //! and each requirement with those that its command names; and the places of other sets' partitions.
 
@@ -26,6 +26,16 @@ const OWN_FILE: &str = "/proc/self/exe";
 /// Largest program or kernel that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Firmware of QEMU's machines: `SeaBIOS`, that of `microvm`, UEFI.
+const FIRMWARE: [&str; 6] = [
+    "/usr/share/seabios/bios-256k.bin",
+    "/usr/share/seabios/bios-microvm.bin",
+    "/usr/share/qemu/bios-256k.bin",
+    "/usr/share/qemu/bios-microvm.bin",
+    "/usr/share/qemu/qboot.rom",
+    "/usr/share/OVMF/OVMF_CODE.fd",
+];
+
 /// All of it, as it is now; commands are called in `folder`.
 pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basis {
     let mut basis = Basis::new();
@@ -38,6 +48,7 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     add("kernel", kernel());
     add("processor", cpuinfo("model name"));
     add("microcode", cpuinfo("microcode"));
+    add("firmware", Some(files.firmware()));
     for (name, network) in &looked.set.networks {
         add(&format!("network.{name}"), of_json(network));
     }
@@ -82,11 +93,18 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
 struct Files(BTreeMap<(u64, u64), Option<String>>);
 
 impl Files {
-    /// Digests of the files that words with a path name, in their order.
+    /// Digests of the files that words name, in their order: with a path, or as they lie in the folder where a command is called.
     fn named(&mut self, words: &[String], folder: &Path) -> String {
-        let paths = words.iter().filter(|word| word.contains('/'));
+        let paths = words.iter().filter(|word| word.contains('/') || folder != Path::new("/"));
         let digests: Vec<String> = paths.filter_map(|word| self.digest(&folder.join(word))).collect();
         digests.join(" ")
+    }
+
+    /// What QEMU may boot a machine with, where the distribution has put it.
+    fn firmware(&mut self) -> String {
+        let paths = FIRMWARE.iter().map(Path::new);
+        let digests: Vec<String> = paths.filter_map(|path| self.digest(path)).collect();
+        if digests.is_empty() { "not known".to_owned() } else { digests.join(" ") }
     }
 
     fn digest(&mut self, path: &Path) -> Option<String> {

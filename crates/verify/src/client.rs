@@ -24,11 +24,14 @@ use units::{Nanos, Reason};
 
 pub use responses::{longest, responses};
 
+/// Weight of an answer in how long answers usually take, one of so many.
+const OF_SO_MANY: u32 = 8;
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
 /// The same of a client that spares whom it asks, until the first answer and while answers come slowly: a server that is asked more
 /// often than it can answer would never be done otherwise, and the client would be the outage. What is not asked is not missing. One
-/// that answered at once until then is not slow but gone, and asked on.
+/// that answered at once until then is not slow but gone, and asked on: as many wait for it at most as it usually answers in half of
+/// the time they have, because it must get through them all when it is back.
 const AT_EASE: u32 = 4;
 /// Requests that are remembered.
 const MOST_REQUESTS: usize = 2_000_000;
@@ -83,8 +86,18 @@ struct Shared {
     address: AtomicUsize,
     /// Whether it leaves requests out where answers come too slowly.
     spares: bool,
-    /// When the last answer came, and how long after its request.
-    heard: Mutex<Option<(Instant, Duration)>>,
+    heard: Mutex<Option<Heard>>,
+}
+
+/// What answers were like.
+#[derive(Debug, Clone, Copy)]
+struct Heard {
+    /// When the last one came.
+    at: Instant,
+    /// How long after its request.
+    took: Duration,
+    /// How long it usually is.
+    usually: Duration,
 }
 
 impl Shared {
@@ -128,8 +141,15 @@ impl Shared {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let at_ease = client.period_ms.to_duration() * AT_EASE;
         let within = client.answer_within_ms.to_duration();
-        let is_slow = heard.is_none_or(|(at, took)| took > at_ease && at.elapsed() <= within);
-        self.spares && is_slow && self.on_their_way.load(Ordering::SeqCst) >= AT_EASE as usize
+        let is_slow = heard.is_none_or(|heard| heard.took > at_ease && heard.at.elapsed() <= within);
+        let most = match heard {
+            Some(heard) if !is_slow => {
+                let answered = within.as_nanos() / (2 * heard.usually.as_nanos().max(1));
+                usize::try_from(answered).unwrap_or(usize::MAX).max(AT_EASE as usize)
+            }
+            _ => AT_EASE as usize,
+        };
+        self.spares && self.on_their_way.load(Ordering::SeqCst) >= most
     }
 
     fn answered(&self, number: usize) {
@@ -139,7 +159,10 @@ impl Shared {
             request.answered.get_or_insert(now);
             request.answers = request.answers.saturating_add(1);
             let took = now.saturating_duration_since(request.at);
-            *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, took));
+            let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = heard.map_or(took, |heard| heard.usually);
+            let usually = before * (OF_SO_MANY - 1) / OF_SO_MANY + took / OF_SO_MANY;
+            *heard = Some(Heard { at: now, took, usually });
         }
     }
 }

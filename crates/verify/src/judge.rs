@@ -140,6 +140,10 @@ impl Held<'_> {
         let (mut values, mut failed, mut why) = (Vec::new(), 0, None);
         for round in rounds {
             match value(self.metric, &round.seen).map(|value| value * self.factor) {
+                Ok(value) if value < 0.0 && self.unit != Unit::Count => {
+                    failed += 1;
+                    why = Some(format!("{value} is less than nothing, and of this there is none"));
+                }
                 Ok(value) => values.push(value),
                 Err(reason) => {
                     failed += 1;
@@ -298,6 +302,11 @@ impl Held<'_> {
         let verdict = match both {
             // What fails as often as not may fail just when it is bad.
             _ if failed >= count => RequirementVerdict::Undecided,
+            [false, false]
+                if self.comparator == Comparator::Exactly && low < self.limit && self.limit < high =>
+            {
+                RequirementVerdict::Undecided
+            }
             [true, true] => RequirementVerdict::Pass,
             [false, false] => RequirementVerdict::Fail,
             _ => RequirementVerdict::Undecided,

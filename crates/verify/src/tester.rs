@@ -160,11 +160,14 @@ impl Tester<'_> {
                 let ask = || told(client::responses(client, cancel), Observed::Responses, cancel);
                 self.agents.beside(subject, load, client::longest(client), seed, ask)
             }
-            TestKind::Outage { failure, client } => {
+            TestKind::Outage { failure, client, load } => {
                 self.agents.leave();
                 let limit = self.patience(test);
-                let outage = failure::make(self.set, failure, client, limit, &self.context.exe, self.cancel);
-                Ok((told(outage, Observed::Outage, self.cancel)?, Doses::new()))
+                let (set, exe, cancel) = (self.set, &self.context.exe, self.cancel);
+                let make = || {
+                    told(failure::make(set, failure, client, limit, exe, cancel), Observed::Outage, cancel)
+                };
+                self.agents.beside(&Subject::Set, load, limit + failure::LONGEST_BESIDES, seed, make)
             }
         }
     }

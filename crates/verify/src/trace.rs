@@ -43,7 +43,8 @@ fn kind(requirement: &Requirement) -> Option<TestKind> {
             TestKind::Responses { subject, client: requirement.client.clone()?, load }
         }
         RequiredMetric::Outage(_) => {
-            TestKind::Outage { failure: requirement.failure.clone()?, client: requirement.client.clone()? }
+            let (failure, client) = (requirement.failure.clone()?, requirement.client.clone()?);
+            TestKind::Outage { failure, client, load }
         }
         RequiredMetric::Placement(_)
         | RequiredMetric::Pair(_)

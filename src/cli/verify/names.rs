@@ -1,6 +1,7 @@
 //! What a file of requirements alone cannot know: whether the set that is up has what they are about, and is the one in the file.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{anyhow, bail};
@@ -86,10 +87,13 @@ impl Names<'_> {
     }
 
     fn ports(&mut self, one: &Requirement) {
-        let ports: BTreeSet<u16> =
-            self.set.partitions.values().flat_map(|one| &one.ports).map(|port| port.host.port()).collect();
+        let ports: BTreeSet<SocketAddr> =
+            self.set.partitions.values().flat_map(|one| &one.ports).map(|port| port.host).collect();
         for at in one.client.iter().flat_map(|client| client.at.all()) {
-            if ports.contains(&at.port()) {
+            let is_own = |port: &SocketAddr| {
+                port.port() == at.port() && (port.ip().is_unspecified() || port.ip() == at.ip())
+            };
+            if ports.iter().any(is_own) {
                 continue;
             }
             let known: Vec<String> = ports.iter().map(ToString::to_string).collect();

@@ -297,9 +297,23 @@ impl One<'_> {
         if loads.len() > 16 {
             self.add("load", "at most 16 loads");
         }
+        if is_outage && let Some(load) = loads.iter().find(|load| !self.outlasts(load.place.as_deref())) {
+            let problem =
+                format!("{load} would fail as well: write KIND@host, or KIND@PARTITION of one that goes on");
+            self.add("load", problem);
+        }
         for place in loads.iter().filter_map(|load| load.place.as_deref()).filter(|place| *place != ON_HOST) {
             self.known("load", place);
         }
+    }
+
+    /// Whether a load there goes on while parts fail.
+    fn outlasts(&self, place: Option<&str>) -> bool {
+        let parts = self.requirement.failure.as_ref().map_or(&[][..], OneOrMore::all);
+        let Some(place) = place else { return false };
+        let is_hit =
+            |part: &InjectedFailure| *part == InjectedFailure::Host || part.partition() == Some(place);
+        place == ON_HOST || !parts.iter().any(is_hit)
     }
 
     /// An answer that is not waited for as long as it may take is never late.
@@ -327,6 +341,12 @@ impl One<'_> {
         }
         let too_long =
             requirement.command.iter().any(|word| word.len() > LONGEST_TEXT || word.contains('\0'));
+        if requirement.command.first().is_some_and(|program| program.trim().is_empty()) {
+            self.add("command", "its first word names a program");
+        }
+        if requirement.not_tested.as_ref().is_some_and(|why| why.trim().is_empty()) {
+            self.add("not_tested", "wanted why it is not");
+        }
         if requirement.command.len() > MOST_WORDS || too_long {
             self.add(
                 "command",
@@ -354,6 +374,9 @@ impl One<'_> {
         let Some(client) = &self.requirement.client else { return };
         if let Some(at) = client.at.all().iter().find(|at| !at.ip().is_loopback()) {
             self.add("client", format!("{at} is not this host's loopback: ports of the set are"));
+        }
+        if client.at.all().iter().collect::<BTreeSet<_>>().len() < client.at.all().len() {
+            self.add("client", "an address is there twice");
         }
         if client.at.all().len() > MOST_ADDRESSES {
             self.add("client", format!("at most {MOST_ADDRESSES} addresses"));

@@ -20,7 +20,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use failure::{Client, ClientKind, InjectedFailure};
 pub use limit::RequiredLimit;
@@ -61,7 +62,7 @@ pub struct Requirement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partition: Option<String>,
     /// The two partitions that it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "two")]
     pub pair: Option<[String; 2]>,
     /// The network that it is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,6 +157,14 @@ impl fmt::Display for Subject {
     }
 }
 
+/// Two names, no more: an array alone takes the first two of three.
+fn two<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<[String; 2]>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    let count = names.len();
+    let pair = names.try_into();
+    pair.map(Some).map_err(|_| D::Error::custom(format!("wanted the names of two partitions, got {count}")))
+}
+
 /// Beside what something is measured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -165,6 +174,19 @@ pub enum RequiredLoad {
     AsIs(AsIs),
     /// Loads that are added: `cpu@host`, `memory@db`, or `cpu` for the partition itself.
     Declared(Vec<DeclaredLoad>),
+}
+
+impl Default for RequiredLoad {
+    fn default() -> Self {
+        Self::AsIs(AsIs::AsIs)
+    }
+}
+
+impl RequiredLoad {
+    /// Whether nothing is added.
+    pub const fn is_as_is(&self) -> bool {
+        matches!(self, Self::AsIs(_))
+    }
 }
 
 /// The word for nothing added.

@@ -86,6 +86,51 @@ fn a_sets_file_may_have_them_and_is_read_by_up_as_before() {
 }
 
 #[test]
+fn what_says_too_little_or_too_much_is_told() {
+    let cases = [
+        (
+            "not_tested = \"nobody burns the laboratory\"",
+            "not_tested = \" \"",
+            "requirement.R5.not_tested: wanted why",
+        ),
+        (
+            "\"./acceptance\", \"--tap\"",
+            "\"\", \"--tap\"",
+            "requirement.R4.command: its first word names a program",
+        ),
+        (
+            "7001\", \"127.0.0.1:7002",
+            "7001\", \"127.0.0.1:7001",
+            "requirement.R3b.client: an address is there twice",
+        ),
+        (
+            "failure = \"qemu.db\"",
+            "failure = \"qemu.db\"\nload = [\"cpu@db\"]",
+            "requirement.R3.load: cpu@db would fail as well",
+        ),
+        (
+            "failure = \"qemu.db\"",
+            "failure = \"qemu.db\"\nload = [\"cpu\"]",
+            "requirement.R3.load: cpu would fail as well",
+        ),
+        (
+            "partition = \"plc\"\nmetric = \"placement.differences\"",
+            "pair = [\"a\", \"b\", \"a\"]\nmetric = \"pair.shared_cpus\"",
+            "wanted the names of two partitions, got 3",
+        ),
+    ];
+    for (from, to, part) in cases {
+        let text = GOOD.replace(from, to);
+        assert_ne!(text, GOOD, "{from}");
+        let said = RequirementFile::from_toml(&text, "").expect_err(to).to_string();
+        assert!(said.contains(part) && said.contains("line "), "{to}: {said}");
+    }
+    let beside =
+        GOOD.replace("failure = \"qemu.db\"", "failure = \"qemu.db\"\nload = [\"cpu@host\", \"cpu@plc\"]");
+    RequirementFile::from_toml(&beside, "").expect("what goes on may be a load");
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_line() {
     let cases = [
         (

@@ -15,6 +15,8 @@ use super::Files;
 
 /// Entries of a folder that are looked at. Whoever shows more, `/usr` say, is not told when one of them changes.
 const MOST_ENTRIES: usize = 20_000;
+/// Largest file that is read; of larger ones, size and time count.
+const MOST_BYTES: u64 = 64 << 20;
 /// What evidence has: verifying must not make its own results stale.
 const OF_EVIDENCE: [&str; 2] = ["journal.jsonl", "manifest.json"];
 const GONE: &str = "not there";
@@ -46,6 +48,7 @@ fn open(entry: &PartitionEntry) -> impl Iterator<Item = PathBuf> {
 fn of(path: &Path, files: &mut Files) -> String {
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => folder(path),
+        Ok(about) if about.size() > MOST_BYTES => format!("{} bytes of {}", about.size(), time(&about)),
         Ok(_) => files.digest(path).unwrap_or_else(|| "not known".to_owned()),
         Err(_) => GONE.to_owned(),
     }

@@ -283,6 +283,22 @@ fn a_server_that_is_slower_than_it_is_asked_is_spared_and_answers_for_good() {
     until("answers in a row", || asking.answered_in_a_row() >= 300);
 }
 
+/// It answers 33 a second and is asked 100: what it left behind when it went must not keep it from answering when it is back.
+#[test]
+fn a_slow_server_that_was_gone_is_not_kept_from_coming_back() {
+    let mut server = Server::start(ClientKind::Http);
+    server.client.period_ms = Millis::from_millis(10);
+    server.client.answer_within_ms = Millis::from_millis(1000);
+    server.set(ONE_BY_ONE);
+    let asking = Asking::sparing(&server.client).expect("a thread");
+    until("answers in a row", || asking.answered_in_a_row() >= 20);
+    let failed_at = Instant::now();
+    server.set(SILENT);
+    thread::sleep(Duration::from_secs(3));
+    server.set(ONE_BY_ONE);
+    until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
+}
+
 #[test]
 fn what_waits_behind_a_slow_answer_is_slow_as_well() {
     let server = Server::start(ClientKind::Echo);

@@ -16,6 +16,10 @@ const MOST_NAMED: usize = 3;
 const LONGEST_NAME: usize = 200;
 /// How a report of `JUnit` begins; that of several suites begins so, too.
 const SUITE: &str = "<testsuite";
+/// How a test of it begins.
+const CASE: &str = "<testcase";
+/// What is wrong with one that is nowhere.
+const OUTSIDE: &str = "its JUnit has a test outside of all suites";
 
 /// What was read, and why not all of it was.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,7 +33,8 @@ pub struct Read {
 /// All reports in an output: those of both kinds count together. Of one that is cut, nothing is missing that may have come later.
 pub fn read(text: &str, is_cut: bool) -> Read {
     let (xml, unread) = junit(text);
-    let tests = match (xml, tap(text, is_cut)) {
+    // Beside a report of the one kind, a line that begins with "ok" alone is none of the other.
+    let tests = match (xml, tap(text, is_cut, unread.is_some() || text.contains(SUITE))) {
         (Some(xml), Some(tap)) => Some(both(xml, tap)),
         (xml, tap) => xml.or(tap),
     };
@@ -57,22 +62,48 @@ fn failed(counts: &mut TestCounts, name: &str, count: u64) {
 /// Counts of all documents of `JUnit`, one behind the other.
 fn junit(text: &str) -> (Option<TestCounts>, Option<String>) {
     let (mut rest, mut counts) = (text, None);
-    while let Some(from) = rest.find(SUITE) {
-        rest = rest.get(from..).unwrap_or_default();
+    while let Some((between, found)) = next_suite(rest) {
+        if between.contains(CASE) {
+            return (counts, Some(OUTSIDE.to_owned()));
+        }
+        rest = found;
         let mut document = Document::default();
         match document.read(rest, counts.get_or_insert_default()) {
             Ok(read) => rest = rest.get(read..).unwrap_or_default(),
             Err(why) => return (counts, Some(format!("its JUnit is not understood: {why}"))),
         }
     }
-    (counts, None)
+    let has_more = counts.is_some() && rest.contains(CASE);
+    (counts, has_more.then(|| OUTSIDE.to_owned()))
 }
 
-/// A suite that is open: its name, how many it says failed, how many had before.
+/// What is before the next document, comments left out, and the text from there on.
+fn next_suite(text: &str) -> Option<(String, &str)> {
+    let (mut before, mut rest) = (String::new(), text);
+    loop {
+        let suite = rest.find(SUITE)?;
+        let comment = rest.find("<!--").filter(|at| *at < suite);
+        let ended = comment.and_then(|at| Some(at + rest.get(at..)?.find("-->")? + "-->".len()));
+        let (Some(at), Some(end)) = (comment, ended) else {
+            before.push_str(rest.get(..suite)?);
+            return Some((before, rest.get(suite..)?));
+        };
+        before.push_str(rest.get(..at)?);
+        rest = rest.get(end..)?;
+    }
+}
+
+/// A suite that is open: its name, how many tests it says there are and failed, how many there were and had before.
 struct OpenSuite {
     name: String,
-    declared: u64,
-    before: u64,
+    says: Numbers,
+    before: Numbers,
+}
+
+#[derive(Clone, Copy)]
+struct Numbers {
+    all: u64,
+    failed: u64,
 }
 
 /// A test case that is open, and whether it failed or was left out.
@@ -103,11 +134,11 @@ impl Document {
                 }
                 Event::Empty(start) => {
                     self.open(&start, counts);
-                    self.close(start.name().as_ref(), counts);
+                    self.close(start.local_name().as_ref(), counts);
                 }
                 Event::End(end) => {
                     self.depth = self.depth.saturating_sub(1);
-                    self.close(end.name().as_ref(), counts);
+                    self.close(end.local_name().as_ref(), counts);
                 }
                 Event::Eof => return Err("it is not ended".into()),
                 _ => {}
@@ -119,18 +150,27 @@ impl Document {
         }
     }
 
-    fn open(&mut self, start: &BytesStart<'_>, counts: &TestCounts) {
+    fn open(&mut self, start: &BytesStart<'_>, counts: &mut TestCounts) {
         let text = |name: &str| {
             let found = start.try_get_attribute(name).ok().flatten();
             found.map(|value| String::from_utf8_lossy(&value.value).into_owned()).unwrap_or_default()
         };
         let number = |name: &str| text(name).trim().parse::<u64>().unwrap_or(0);
-        match (start.name().as_ref(), &mut self.case) {
+        match (start.local_name().as_ref(), &mut self.case) {
             (b"testsuite" | b"testsuites", None) => self.suites.push(OpenSuite {
                 name: text("name"),
-                declared: number("failures").saturating_add(number("errors")),
-                before: counts.failed,
+                says: Numbers {
+                    all: number("tests"),
+                    failed: number("failures").saturating_add(number("errors")),
+                },
+                before: Numbers { all: counts.all, failed: counts.failed },
             }),
+            // Of the suite itself: what it does before all its tests, for one.
+            (b"failure" | b"error", None) => {
+                let name = self.suites.last().map(|suite| suite.name.clone()).unwrap_or_default();
+                counts.all = counts.all.saturating_add(1);
+                failed(counts, &format!("{name}: {}", text("message")), 1);
+            }
             (b"testcase", None) => self.case = Some(OpenCase { name: text("name"), ..OpenCase::default() }),
             (b"failure" | b"error", Some(case)) => case.failure = Some(text("message")),
             (b"skipped", Some(case)) => case.is_left_out = true,
@@ -151,10 +191,13 @@ impl Document {
             }
             b"testsuite" | b"testsuites" if self.case.is_none() => {
                 let Some(suite) = self.suites.pop() else { return };
-                let named = counts.failed.saturating_sub(suite.before);
-                let unnamed = suite.declared.saturating_sub(named);
+                let named = counts.failed.saturating_sub(suite.before.failed);
+                let unnamed = suite.says.failed.saturating_sub(named);
                 counts.all = counts.all.saturating_add(unnamed);
                 failed(counts, &format!("{} says that {unnamed} more failed", suite.name), unnamed);
+                let missing = suite.says.all.saturating_sub(counts.all.saturating_sub(suite.before.all));
+                counts.all = counts.all.saturating_add(missing);
+                failed(counts, &format!("{missing} tests of {} did not come", suite.name), missing);
             }
             _ => {}
         }
@@ -162,14 +205,16 @@ impl Document {
 }
 
 /// Counts of the Test Anything Protocol: points of the outermost level. What a plan has and did not come, what came twice or beside the
-/// plan, and a plan that is missing count as failed, as `prove` has it.
-fn tap(text: &str, is_cut: bool) -> Option<TestCounts> {
+/// plan, a plan that is missing and one too many count as failed, as `prove` has it. Beside a report of another kind good points without
+/// a plan are lines like others.
+fn tap(text: &str, is_cut: bool, beside: bool) -> Option<TestCounts> {
     let (mut counts, mut planned, mut is_tap) = (TestCounts::default(), None, false);
-    let (mut numbers, mut last, mut bailed) = (BTreeSet::new(), 0, false);
+    let (mut numbers, mut last, mut bailed, mut surplus_plans) = (BTreeSet::new(), 0, false, 0);
     for line in text.lines() {
         if let Some(plan) = line.strip_prefix("1..") {
-            let number = plan.split_whitespace().next().unwrap_or_default();
-            planned = planned.or(number.parse::<u64>().ok());
+            let number = plan.split_whitespace().next().unwrap_or_default().parse::<u64>().ok();
+            surplus_plans += u64::from(planned.is_some() && number.is_some());
+            planned = planned.or(number);
             is_tap |= planned.is_some();
         } else if line.starts_with("TAP version ") {
             is_tap = true;
@@ -178,12 +223,17 @@ fn tap(text: &str, is_cut: bool) -> Option<TestCounts> {
             failed(&mut counts, line, 1);
             (is_tap, bailed) = (true, true);
         } else if let Some((is_good, rest)) = point(line) {
-            is_tap = true;
+            is_tap |= !(beside && is_good);
             counts.all += 1;
             let number = number_of(rest).unwrap_or(last + 1);
             last = number;
             let directive = directive(rest).map(|directive| directive.trim().to_ascii_lowercase());
-            let is = |word: &str| directive.as_ref().is_some_and(|directive| directive.starts_with(word));
+            let is = |word: &str| {
+                let after = directive.as_ref().and_then(|directive| directive.strip_prefix(word));
+                after.is_some_and(|after| {
+                    !after.starts_with(|sign: char| sign.is_alphanumeric() || sign == '_')
+                })
+            };
             if !numbers.insert(number) {
                 failed(&mut counts, &format!("test {number} came twice"), 1);
             } else if is("skip") {
@@ -209,7 +259,8 @@ fn tap(text: &str, is_cut: bool) -> Option<TestCounts> {
             let surplus = numbers.iter().filter(|number| **number > planned || **number == 0).count() as u64;
             failed(&mut counts, &format!("{missing} of {planned} tests did not come"), missing);
             failed(&mut counts, &format!("{surplus} tests are beyond the plan of {planned}"), surplus);
-            counts.all = counts.all.saturating_add(missing);
+            counts.all = counts.all.saturating_add(missing).saturating_add(surplus_plans);
+            failed(&mut counts, "it printed more than one plan", surplus_plans);
         }
     }
     Some(counts)
@@ -279,28 +330,64 @@ mod tests {
     }
 
     #[test]
+    fn what_junit_says_beyond_its_cases_counts() {
+        let failed = |xml: &str| read(xml, false).tests.map(|counts| counts.failed);
+        assert_eq!(failed("<testsuite name=\"s\" tests=\"5\"><testcase name=\"a\"/></testsuite>"), Some(4));
+        assert_eq!(
+            failed(
+                "<testsuites tests=\"2\"><testsuite tests=\"2\"><testcase/><testcase/></testsuite></testsuites>"
+            ),
+            Some(0)
+        );
+        assert_eq!(
+            failed(
+                "<testsuite name=\"s\"><failure message=\"no database\"/><testcase name=\"a\"/></testsuite>"
+            ),
+            Some(1)
+        );
+        let named = "<j:x xmlns:j=\"u\"/><testsuite xmlns:j=\"u\"><j:testcase name=\"a\"><j:failure/></j:testcase></testsuite>";
+        assert_eq!(failed(named), Some(1));
+        let good = "<testsuite><testcase name=\"a\"/></testsuite>";
+        assert_eq!(
+            failed(&format!("<!-- <testsuite><testcase><failure/></testcase></testsuite> -->{good}")),
+            Some(0)
+        );
+        let outside = read(&format!("{good}<testcase name=\"b\"><failure/></testcase>"), false);
+        assert!(outside.unread.is_some_and(|why| why.contains("outside")));
+        // Logs beside it, and in it.
+        assert_eq!(read(&format!("ok, begun\nok\n{good}"), false).tests, Some(counts(1, 0, 0, &[])));
+        assert_eq!(failed(&format!("not ok 1 - z\n{good}")), Some(2), "and no plan");
+    }
+
+    #[test]
     fn tap_is_read_as_prove_reads_it() {
+        for no_directive in ["# todos found", "# skipped messages: 3", "# TODO_1"] {
+            let text = format!("1..1\nnot ok 1 - a {no_directive}\n");
+            assert_eq!(tap(&text, false, false).map(|counts| counts.failed), Some(1), "{text}");
+        }
+        let two = tap("1..1\nok 1\n1..3\n", false, false);
+        assert_eq!(two, Some(counts(2, 1, 0, &["it printed more than one plan"])));
         let text = "TAP version 13\n1..5\nok 1 - a\nnot ok 2 b\nok 3 # SKIP no disk\nnot ok 4 # TODO later\n    not ok 1 nested\n";
         // What is to be done and what is nested has no name of a test that failed.
-        assert_eq!(tap(text, false), Some(counts(5, 2, 1, &["b", "1 of 5 tests did not come"])));
-        assert_eq!(tap("okay\nnothing\n", false), None);
+        assert_eq!(tap(text, false, false), Some(counts(5, 2, 1, &["b", "1 of 5 tests did not come"])));
+        assert_eq!(tap("okay\nnothing\n", false, false), None);
         assert_eq!(
-            tap("ok 1\nBail out! disk full\n", false),
+            tap("ok 1\nBail out! disk full\n", false, false),
             Some(counts(2, 1, 0, &["Bail out! disk full"]))
         );
         let many = "1..5\nnot ok 1 - late: 7 ms\u{1b}\nnot ok 2\nnot ok 3 a\nnot ok 4 b\nnot ok 5 c\n";
-        assert_eq!(tap(many, false), Some(counts(5, 5, 0, &["late: 7 ms", "a", "b"])));
+        assert_eq!(tap(many, false, false), Some(counts(5, 5, 0, &["late: 7 ms", "a", "b"])));
         assert_eq!(
-            tap("1..1\nnot ok 1 - a \\# todo list\n", false),
+            tap("1..1\nnot ok 1 - a \\# todo list\n", false, false),
             Some(counts(1, 1, 0, &["a \\# todo list"]))
         );
-        assert_eq!(tap("1..2\nok 1\nok 1\n", false), Some(counts(2, 1, 0, &["test 1 came twice"])));
+        assert_eq!(tap("1..2\nok 1\nok 1\n", false, false), Some(counts(2, 1, 0, &["test 1 came twice"])));
         assert_eq!(
-            tap("1..1\nok 1\nok 2\n", false),
+            tap("1..1\nok 1\nok 2\n", false, false),
             Some(counts(2, 1, 0, &["1 tests are beyond the plan of 1"]))
         );
-        assert!(tap("ok\nsegfault, giving up\n", false).is_some_and(|counts| counts.failed == 1));
-        assert_eq!(tap("1..0 # SKIP no database\n", false), Some(counts(0, 0, 0, &[])));
+        assert!(tap("ok\nsegfault, giving up\n", false, false).is_some_and(|counts| counts.failed == 1));
+        assert_eq!(tap("1..0 # SKIP no database\n", false, false), Some(counts(0, 0, 0, &[])));
     }
 
     proptest! {

@@ -47,6 +47,9 @@ const STAYS: Duration = Duration::from_secs(5);
 /// What nobody starts again is started by us after this time: whoever else does has begun by then.
 const NOBODY_DOES: Duration = Duration::from_secs(2);
 
+/// How long all that is not the outage takes at most, as long as loads must last beside it.
+pub const LONGEST_BESIDES: Duration = Duration::from_secs(360);
+
 /// Makes parts fail at once, measures the outage, and puts everything back.
 ///
 /// # Errors
@@ -61,7 +64,8 @@ pub fn make(
 ) -> Result<Outage, Reason> {
     let failure = failure.all();
     let mut parts = Parts::of(&state_root(), set)?;
-    if parts.settle(failure, exe, cancel)? {
+    let before = parts.settle(failure, exe, cancel)?;
+    if !before.is_empty() {
         parts = Parts::of(&state_root(), set)?;
     }
     if !parts.all_run() {
@@ -94,7 +98,7 @@ pub fn make(
     if outage.restored_ns.is_none() {
         outage.restored_ns = Some(Nanos::from_duration(failed_at.elapsed()));
     }
-    outage.undone = undone;
+    outage.undone = [before, vec![undone]].concat().join(", ");
     Ok(outage)
 }
 

@@ -127,15 +127,23 @@ impl Parts {
     }
 
     /// Who failed a moment ago is started again later than one that ran well: partitions are started anew, so that their back-off
-    /// begins anew, too, and switches are waited for. Whether any was.
+    /// begins anew, too, and switches are waited for. In words, what was done.
     ///
     /// # Errors
     /// One cannot be started, or the user interrupted.
-    pub fn settle(&self, failures: &[InjectedFailure], exe: &Path, cancel: &Cancel) -> Result<bool, Reason> {
-        let mut any = false;
+    pub fn settle(
+        &self,
+        failures: &[InjectedFailure],
+        exe: &Path,
+        cancel: &Cancel,
+    ) -> Result<Vec<String>, Reason> {
+        let mut done = Vec::new();
         for kept in self.hit(failures) {
+            if self.backs_off(kept) {
+                let how = if kept.starts_with("p/") { "started anew" } else { "waited for" };
+                done.push(format!("{} was {how} before, so that nothing backs off", name_of(kept)));
+            }
             while self.backs_off(kept) {
-                any = true;
                 if cancel.is_cancelled() {
                     return Err("interrupted".into());
                 }
@@ -145,7 +153,7 @@ impl Parts {
                 }
             }
         }
-        Ok(any)
+        Ok(done)
     }
 
     fn backs_off(&self, kept: &str) -> bool {

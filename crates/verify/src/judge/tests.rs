@@ -66,6 +66,18 @@ fn an_interval_decides_on_either_side_and_nothing_in_between() {
     }
 }
 
+#[test]
+fn what_is_wanted_exactly_and_lies_in_the_interval_is_open_and_less_than_nothing_is_no_time() {
+    let rounds = |values: &[f64]| values.iter().copied().map(printed).collect::<Vec<_>>();
+    let around = rounds(&[4.0, 5.0, 6.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
+    assert_eq!(judged(&number("exactly = 5"), &around).verdict, RequirementVerdict::Undecided);
+    assert_eq!(judged(&number("exactly = 9"), &around).verdict, RequirementVerdict::Fail);
+    assert_eq!(judged(&number("exactly = 5"), &rounds(&[5.0; 9])).verdict, RequirementVerdict::Pass);
+    let below = judged(&number("at_most = \"10 ms\""), &rounds(&[-5.0; 9]));
+    assert_eq!((below.verdict, below.value), (RequirementVerdict::Undecided, None), "{below:?}");
+    assert_eq!(judged(&number("at_most = 10"), &rounds(&[-5.0; 9])).verdict, RequirementVerdict::Pass);
+}
+
 /// Who is decided stays so while its test goes on for the sake of others.
 #[test]
 fn the_first_look_that_decides_counts() {
