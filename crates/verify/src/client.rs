@@ -6,6 +6,7 @@
 //! That a connection is made says nothing: who listens on this host is Bulkhead, also while the partition boots. So only what comes
 //! from the program counts: a status, a line that comes back, or the first byte of those who speak first.
 
+mod heard;
 mod responses;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -22,17 +23,11 @@ use platforms::Cancel;
 use probes::realtime::become_real_time;
 use units::{Nanos, Reason};
 
+use heard::Heard;
 pub use responses::{longest, responses};
 
-/// Weight of an answer in how long answers usually take, one of so many.
-const OF_SO_MANY: u32 = 8;
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
-/// The same of a client that spares whom it asks, until the first answer and while answers come slowly: a server that is asked more
-/// often than it can answer would never be done otherwise, and the client would be the outage. What is not asked is not missing. One
-/// that answered at once until then is not slow but gone, and asked on: as many wait for it at most as it usually answers in half of
-/// the time they have, because it must get through them all when it is back.
-const AT_EASE: u32 = 4;
 /// Requests that are remembered.
 const MOST_REQUESTS: usize = 2_000_000;
 /// After the last missing answer at least so long without another one.
@@ -89,17 +84,6 @@ struct Shared {
     heard: Mutex<Option<Heard>>,
 }
 
-/// What answers were like.
-#[derive(Debug, Clone, Copy)]
-struct Heard {
-    /// When the last one came.
-    at: Instant,
-    /// How long after its request.
-    took: Duration,
-    /// How long it usually is.
-    usually: Duration,
-}
-
 impl Shared {
     fn requests(&self) -> MutexGuard<'_, Vec<Request>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
@@ -139,17 +123,7 @@ impl Shared {
     /// Whether a request that is due is left out.
     fn is_busy(&self, client: &Client) -> bool {
         let heard = *self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        let at_ease = client.period_ms.to_duration() * AT_EASE;
-        let within = client.answer_within_ms.to_duration();
-        let is_slow = heard.is_none_or(|heard| heard.took > at_ease && heard.at.elapsed() <= within);
-        let most = match heard {
-            Some(heard) if !is_slow => {
-                let answered = within.as_nanos() / (2 * heard.usually.as_nanos().max(1));
-                usize::try_from(answered).unwrap_or(usize::MAX).max(AT_EASE as usize)
-            }
-            _ => AT_EASE as usize,
-        };
-        self.spares && self.on_their_way.load(Ordering::SeqCst) >= most
+        self.spares && self.on_their_way.load(Ordering::SeqCst) >= heard::most_at_once(heard, client)
     }
 
     fn answered(&self, number: usize) {
@@ -160,9 +134,7 @@ impl Shared {
             request.answers = request.answers.saturating_add(1);
             let took = now.saturating_duration_since(request.at);
             let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = heard.map_or(took, |heard| heard.usually);
-            let usually = before * (OF_SO_MANY - 1) / OF_SO_MANY + took / OF_SO_MANY;
-            *heard = Some(Heard { at: now, took, usually });
+            *heard = Some(Heard::after(*heard, now, took));
         }
     }
 }

@@ -23,7 +23,7 @@ const GONE: &str = "not there";
 
 /// All of it in words, empty where nothing is shown.
 pub fn to(entry: &PartitionEntry, files: &mut Files) -> String {
-    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, files)));
+    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, &entry.rw, files)));
     let kept = entry.env_file.iter().chain(entry.secrets.values());
     let kept = kept.map(|path| {
         format!("{}: {}", path.display(), fs::metadata(path).map_or(GONE.to_owned(), |about| time(&about)))
@@ -45,24 +45,25 @@ fn open(entry: &PartitionEntry) -> impl Iterator<Item = PathBuf> {
     entry.ro.iter().cloned().chain(bound).chain(root).chain(tree)
 }
 
-fn of(path: &Path, files: &mut Files) -> String {
+fn of(path: &Path, writable: &[PathBuf], files: &mut Files) -> String {
     match fs::metadata(path) {
-        Ok(about) if about.is_dir() => folder(path),
+        _ if writable.iter().any(|writable| path.starts_with(writable)) => "its own to write".to_owned(),
+        Ok(about) if about.is_dir() => folder(path, writable),
         Ok(about) if about.size() > MOST_BYTES => format!("{} bytes of {}", about.size(), time(&about)),
         Ok(_) => files.digest(path).unwrap_or_else(|| "not known".to_owned()),
         Err(_) => GONE.to_owned(),
     }
 }
 
-/// How many entries, and a digest of what they are.
-fn folder(root: &Path) -> String {
+/// How many entries, and a digest of what they are; without what lies where it may write.
+fn folder(root: &Path, writable: &[PathBuf]) -> String {
     let mut lines = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(about) = entry.metadata() else { continue };
             let path = entry.path();
-            if about.is_dir() && !is_evidence(&path) {
+            if about.is_dir() && !is_evidence(&path) && !writable.contains(&path) {
                 folders.push(path.clone());
             }
             lines.push(line(&path, &about));
@@ -117,23 +118,25 @@ mod tests {
         write("file", "1");
         write("key", "1");
         write("data/a", "1");
+        write("config/own/a", "1");
         let entry = entry(&format!(
-            "ro = [{:?}, {:?}]\nrw = [{:?}]\nsecrets = {{ key = {:?} }}\n",
+            "ro = [{:?}, {:?}]\nrw = [{:?}, {:?}]\nsecrets = {{ key = {:?} }}\n",
             at("config"),
             at("file"),
             at("data"),
+            at("config/own"),
             at("key")
         ));
         let now = || to(&entry, &mut Files::default());
         let was = now();
-        assert!(was.contains("config: 2 entries"), "{was}");
+        assert!(was.contains("config: 3 entries"), "{was}");
         let changed = |name: &str, text: &str| {
             let before = now();
             write(name, text);
             now() != before
         };
         assert!(changed("config/deep/a", "12") && changed("config/b", "1") && changed("file", "2"));
-        assert!(!changed("data/a", "2"), "where it may write");
+        assert!(!changed("data/a", "2") && !changed("config/own/b", "1"), "where it may write");
         fs::rename(at("file"), at("else")).expect("it is there");
         assert!(now().contains("file: not there"));
         // Evidence in such a folder must not make itself stale.
@@ -155,6 +158,6 @@ mod tests {
         for number in 0..=MOST_ENTRIES {
             fs::File::create(folder.path().join(number.to_string())).expect("the test's own files");
         }
-        assert!(super::folder(folder.path()).contains("not looked at"));
+        assert!(super::folder(folder.path(), &[]).contains("not looked at"));
     }
 }
