@@ -9,7 +9,7 @@
 mod heard;
 mod responses;
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,8 @@ pub use responses::{longest, responses};
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
+/// Requests and answers for which there is room at once: whoever wants more memory may wait for others who do.
+const USUAL_REQUESTS: usize = 1 << 14;
 /// Requests that are remembered.
 const MOST_REQUESTS: usize = 2_000_000;
 /// After the last missing answer at least so long without another one.
@@ -126,15 +128,18 @@ impl Shared {
         self.spares && self.on_their_way.load(Ordering::SeqCst) >= heard::most_at_once(heard, client)
     }
 
-    fn answered(&self, number: usize) {
-        // Before others are waited for, who may have no CPU while they look at it.
-        let now = Instant::now();
-        if let Some(request) = self.requests().get_mut(number) {
-            request.answered.get_or_insert(now);
+    /// Takes down which requests were answered when. Unless it is to wait, nothing while others look at them: they may have no CPU, and
+    /// what comes meanwhile would seem late.
+    fn take(&self, answers: &mut Vec<(usize, Instant)>, waits: bool) {
+        let all = if waits { Some(self.requests()) } else { self.requests.try_lock().ok() };
+        let Some(mut all) = all else { return };
+        for (number, at) in answers.drain(..) {
+            let Some(request) = all.get_mut(number) else { continue };
+            request.answered.get_or_insert(at);
             request.answers = request.answers.saturating_add(1);
-            let took = now.saturating_duration_since(request.at);
+            let took = at.saturating_duration_since(request.at);
             let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-            *heard = Some(Heard::after(*heard, now, took));
+            *heard = Some(Heard::after(*heard, at, took));
         }
     }
 }
@@ -158,7 +163,7 @@ impl Asking {
 
     fn begin(client: &Client, spares: bool) -> Result<Self, Reason> {
         let shared = Arc::new(Shared {
-            requests: Mutex::default(),
+            requests: Mutex::new(Vec::with_capacity(USUAL_REQUESTS)),
             on_their_way: AtomicUsize::new(0),
             is_over: AtomicBool::new(false),
             asks_no_more: AtomicBool::new(false),
@@ -337,7 +342,7 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
                 become_real_time(PRIORITY);
                 let address = asks.address.load(Ordering::SeqCst);
                 if is_answered(&owned, address).unwrap_or(false) {
-                    asks.answered(number);
+                    asks.take(&mut vec![(number, Instant::now())], true);
                 } else {
                     asks.give_up(address, &owned);
                 }
@@ -442,7 +447,10 @@ impl Line {
     }
 
     fn tell(&mut self, number: usize) -> bool {
-        self.stream.write_all(format!("bulkhead {number}\n").as_bytes()).is_ok()
+        let mut text = Cursor::new([0; 32]);
+        let is_whole = writeln!(text, "bulkhead {number}").is_ok();
+        let end = usize::try_from(text.position()).unwrap_or(0);
+        is_whole && text.get_ref().get(..end).is_some_and(|text| self.stream.write_all(text).is_ok())
     }
 }
 
@@ -452,16 +460,15 @@ fn listen(shared: &Shared, stream: TcpStream) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
     let mut over: Option<Instant> = None;
+    let mut answers = Vec::with_capacity(USUAL_REQUESTS);
     loop {
         match (&mut reader).take(256).read_until(b'\n', &mut line) {
-            Ok(0) => return,
+            Ok(0) => break,
             Ok(_) if line.last() != Some(&b'\n') && line.len() < 256 => {}
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
                 let number = text.trim_end().strip_prefix("bulkhead ").and_then(|number| number.parse().ok());
-                if let Some(number) = number {
-                    shared.answered(number);
-                }
+                answers.extend(number.map(|number| (number, Instant::now())));
                 line.clear();
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -469,13 +476,15 @@ fn listen(shared: &Shared, stream: TcpStream) {
                 if shared.is_over.load(Ordering::SeqCst) {
                     let since = *over.get_or_insert_with(Instant::now);
                     if since.elapsed() >= FOR_GOOD {
-                        return;
+                        break;
                     }
                 }
             }
-            Err(_) => return,
+            Err(_) => break,
         }
+        shared.take(&mut answers, false);
     }
+    shared.take(&mut answers, true);
 }
 
 #[cfg(test)]
