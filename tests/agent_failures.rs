@@ -84,15 +84,21 @@ impl Stage {
 
     fn assert_gone(&self) {
         assert_eq!(sweep(self.dir.path()), Vec::<String>::new(), "nothing is left to end");
+        // Who was killed is gone once it has had a CPU to die on.
+        let until = Instant::now() + PATIENCE;
+        while !self.left().is_empty() {
+            assert!(Instant::now() < until, "{:?}", self.left());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Processes that work in the run directory.
+    fn left(&self) -> Vec<String> {
         let mark = self.dir.path().file_name().expect("a name").to_string_lossy().into_owned();
-        let left: Vec<String> = std::fs::read_dir("/proc")
-            .expect("proc")
-            .flatten()
-            .filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok())
-            .map(|cwd| cwd.to_string_lossy().into_owned())
-            .filter(|cwd| cwd.contains(&mark))
-            .collect();
-        assert!(left.is_empty(), "{left:?}");
+        let all = std::fs::read_dir("/proc").expect("proc").flatten();
+        let works_in = all.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
+        let works_in = works_in.map(|cwd| cwd.to_string_lossy().into_owned());
+        works_in.filter(|cwd| cwd.contains(&mark)).collect()
     }
 }
 

@@ -214,6 +214,17 @@ failure = "qemu.idle"
 client = { kind = "http", at = "127.0.0.1:PORT", period_ms = 250, answer_within_ms = 5000 }
 "#;
 
+/// Somebody else may listen at the set's port of another address: whoever answers there is not the set.
+fn another_address_with_its_port_is_refused(bench: &Bench, port: u16) {
+    let at = format!("127.0.0.9:{port}");
+    let (_, requirement) = FRAGILE.split_once("[requirement.K]").expect("there is one");
+    let text = format!("set = \"plant\"\n[requirement.K]{}", requirement.replace("127.0.0.1:PORT", &at));
+    let file = bench.path("elsewhere.toml");
+    fs::write(&file, text).expect("the test's own files");
+    let said = bench.call(&["verify", file.to_str().expect("plain"), "--failures"]);
+    assert!(said.code == Some(2) && said.err.contains(&format!("{at} is none of the ports")), "{said:?}");
+}
+
 #[test]
 fn what_a_killed_verification_has_broken_is_put_back() {
     if !guests_are_there() {
@@ -226,6 +237,7 @@ fn what_a_killed_verification_has_broken_is_put_back() {
     let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
     let said = bench.call(&["up", file]);
     assert_eq!(said.code, Some(0), "{said:?}");
+    another_address_with_its_port_is_refused(&bench, free);
     let idle = || bench.ps().and_then(|set| set.partitions.into_iter().find(|one| one.name == "idle"));
     let before = idle().expect("it is up");
     let mut verify = bench.begin(&["verify", file, "--out", out, "--failures"]);
