@@ -26,6 +26,8 @@ const STANDS_STILL: Duration = Duration::from_millis(40);
 /// It answers one after the other, and takes [`TAKES`] for each.
 const ONE_BY_ONE: u32 = 5;
 const TAKES: Duration = Duration::from_millis(30);
+/// Whoever comes waits until it goes on, and is answered then.
+const FROZEN: u32 = 6;
 
 /// Whose answer it is.
 static TURN: Mutex<()> = Mutex::new(());
@@ -93,6 +95,10 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
             }
             let answer =
                 if kind == ClientKind::Http { b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() } else { line };
+            while state.load(Ordering::SeqCst) == FROZEN {
+                thread::sleep(Duration::from_millis(2));
+            }
+            let now = state.load(Ordering::SeqCst);
             let times = match now {
                 UP | SLOW | ONE_BY_ONE => 1,
                 TWICE => 2,
@@ -293,7 +299,7 @@ fn a_slow_server_that_was_gone_is_not_kept_from_coming_back() {
     let asking = Asking::sparing(&server.client).expect("a thread");
     until("answers in a row", || asking.answered_in_a_row() >= 20);
     let failed_at = Instant::now();
-    server.set(SILENT);
+    server.set(FROZEN);
     thread::sleep(Duration::from_secs(3));
     server.set(ONE_BY_ONE);
     until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
