@@ -5,7 +5,7 @@
 //! guest limits lie 10 % on either side of what one verification just before has seen: on a shared machine it takes another time an hour
 //! later, and then the limits would be wrong, not the verdicts.
 //!
-//! `cargo bench --bench verifying -- [RUNS] [--seed N] [--busy]`: so many runs (default 20, half a minute each); `--busy` beside other work.
+//! `cargo bench --bench verifying -- [RUNS] [--seed N] [--busy]`: so many runs (default 20, most of a minute each); `--busy` beside other work.
 //!
 //! Marks: what is missed by 10 % fails in 9 of 10 runs; of all that is decided at most 1 in 20 differs from what most runs say; what lies
 //! on its limit is decided in 1 of 20 at most.

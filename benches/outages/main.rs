@@ -9,7 +9,7 @@
 //! same time: a server that has just started serves one after the other. A line that finds no way is lost, so nobody has to catch up with
 //! what was asked meanwhile.
 //!
-//! `cargo bench --bench outages -- [OF EACH [KIND …]]`: so many of each kind of failure (default 20: half an hour).
+//! `cargo bench --bench outages -- [OF EACH [KIND …]]`: so many of each kind of failure (default 20: three quarters of an hour).
 //! `cargo bench --bench outages -- kill [MOMENTS] [--seed N]`: `kill -9` of verify at so many moments (default 100), of all kinds.
 //!
 //! Marks: farther than 10 ms from the wire's, and from the prober's: none; what does not run as before: none.

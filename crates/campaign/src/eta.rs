@@ -50,9 +50,8 @@ pub fn remaining(
         further = Duration::MAX;
     }
     let spent = history.spent().to_duration() + at_least;
-    let budget =
-        (Duration::from_secs(repeat.budget_s.into()) + plan.overtime().to_duration()).saturating_sub(spent);
-    // The last round that begins within the budget may end after it.
+    let budget = plan.longest().to_duration().saturating_sub(spent);
+    // The last round that begins within it may end after it.
     let over = further.min(if budget.is_zero() { budget } else { budget + longest });
     let certain = sure.iter().map(|(_, times)| *times as usize).sum();
     Eta { certain, at_least, at_most: at_least + over }

@@ -1,6 +1,6 @@
-//! What results rest on: the program, the host's kernel, processor and firmware, QEMU, the guests' kernel, and of the set each partition as its
-//! file has it, its place as the kernel has it, the files that its program's words name, those that it is shown, its image, each network,
-//! and each requirement with those that its command names; and the places of other sets' partitions.
+//! What results rest on: the program, the host's kernel and processor, and of the set each partition as its file has it, its place as the
+//! kernel has it, its QEMU, firmware and guest's kernel, the files that its program's words name, those that it is shown, its image, each
+//! network, and each requirement with the files that its command names; and the places of other sets' partitions.
 
 mod shown;
 
@@ -17,6 +17,7 @@ use model::requirement::Requirements;
 use model::verification::Basis;
 use partition::set::folder;
 use platforms::vm::kernel::{Places, find};
+use platforms::vm::toolbox::firmware_of;
 
 use crate::conclude;
 use crate::look::{LookedAt, given};
@@ -25,16 +26,6 @@ use crate::look::{LookedAt, given};
 const OWN_FILE: &str = "/proc/self/exe";
 /// Largest program or kernel that is read.
 const MOST_BYTES: u64 = 1 << 30;
-
-/// Firmware of QEMU's machines: `SeaBIOS`, that of `microvm`, UEFI.
-const FIRMWARE: [&str; 6] = [
-    "/usr/share/seabios/bios-256k.bin",
-    "/usr/share/seabios/bios-microvm.bin",
-    "/usr/share/qemu/bios-256k.bin",
-    "/usr/share/qemu/bios-microvm.bin",
-    "/usr/share/qemu/qboot.rom",
-    "/usr/share/OVMF/OVMF_CODE.fd",
-];
 
 /// All of it, as it is now; commands are called in `folder`.
 pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basis {
@@ -48,7 +39,6 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     add("kernel", kernel());
     add("processor", cpuinfo("model name"));
     add("microcode", cpuinfo("microcode"));
-    add("firmware", Some(files.firmware()));
     for (name, network) in &looked.set.networks {
         add(&format!("network.{name}"), of_json(network));
     }
@@ -56,7 +46,7 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
         add(&format!("partition.{name}"), of_json(entry));
         // Where it has a tree of its own, they are other files.
         let words = if entry.image.is_none() { &entry.program[..] } else { &[] };
-        let named = files.named(words, Path::new("/"));
+        let named = files.named(words.iter().filter(|word| word.contains('/')), Path::new("/"));
         if !named.is_empty() {
             add(&format!("program.{name}"), Some(named));
         }
@@ -68,6 +58,7 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
         add(&format!("place.{name}"), given(status).ok().map(|given| place_words(&given)));
         add(&format!("qemu.{name}"), qemu(status, &mut files));
         let unit = unit(status);
+        add(&format!("firmware.{name}"), unit.as_ref().and_then(|unit| firmware(unit, status, &mut files)));
         add(&format!("guest-kernel.{name}"), unit.as_ref().and_then(|unit| guest_kernel(unit, &mut files)));
         if let Some(Content::Program(program)) = unit.map(|unit| unit.spec.content)
             && let Some(image) = program.image
@@ -80,7 +71,7 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     }
     for (id, requirement) in requirements {
         add(&format!("requirement.{id}"), Some(conclude::digest(requirement)));
-        let named = files.named(&requirement.command, folder);
+        let named = files.named(requirement.command.iter(), folder);
         if !named.is_empty() {
             add(&format!("command.{id}"), Some(named));
         }
@@ -93,18 +84,10 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
 struct Files(BTreeMap<(u64, u64), Option<String>>);
 
 impl Files {
-    /// Digests of the files that words name, in their order: with a path, or as they lie in the folder where a command is called.
-    fn named(&mut self, words: &[String], folder: &Path) -> String {
-        let paths = words.iter().filter(|word| word.contains('/') || folder != Path::new("/"));
-        let digests: Vec<String> = paths.filter_map(|word| self.digest(&folder.join(word))).collect();
+    /// Digests of the files that words name in a folder, in their order.
+    fn named<'a>(&mut self, words: impl Iterator<Item = &'a String>, folder: &Path) -> String {
+        let digests: Vec<String> = words.filter_map(|word| self.digest(&folder.join(word))).collect();
         digests.join(" ")
-    }
-
-    /// What QEMU may boot a machine with, where the distribution has put it.
-    fn firmware(&mut self) -> String {
-        let paths = FIRMWARE.iter().map(Path::new);
-        let digests: Vec<String> = paths.filter_map(|path| self.digest(path)).collect();
-        if digests.is_empty() { "not known".to_owned() } else { digests.join(" ") }
     }
 
     fn digest(&mut self, path: &Path) -> Option<String> {
@@ -140,6 +123,11 @@ fn cpuinfo(name: &str) -> Option<String> {
 fn qemu(status: &PartitionStatus, files: &mut Files) -> Option<String> {
     let program = files.digest(&PathBuf::from(format!("/proc/{}/exe", status.pid?)))?;
     Some(format!("{program}, {}", status.engine.as_deref().unwrap_or("engine not known")))
+}
+
+fn firmware(unit: &PartitionUnit, status: &PartitionStatus, files: &mut Files) -> Option<String> {
+    let qemu = fs::read_link(format!("/proc/{}/exe", status.pid?)).ok()?;
+    files.digest(&firmware_of(&qemu, matches!(unit.spec.content, Content::Image))?)
 }
 
 /// How its supervisor starts it.

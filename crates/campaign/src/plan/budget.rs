@@ -29,15 +29,17 @@ impl Plan {
     pub(crate) fn for_a_verdict(&self, history: &History) -> Nanos {
         let left = self.left(history);
         if left == Nanos::ZERO {
-            return self.budget().saturating_add(self.overtime()).saturating_sub(history.spent());
+            return self.longest().saturating_sub(history.spent());
         }
         Nanos::from_nanos(left.get() / 4 * 3)
     }
 
-    /// How much longer than the budget a run may become. Who measures until verdicts are decided has said how long.
-    pub(crate) fn overtime(&self) -> Nanos {
-        let has_any = self.has_verdicts && !self.repeat.until_decided;
-        if has_any { Nanos::from_nanos(self.budget().get() / OVERTIME) } else { Nanos::ZERO }
+    /// The most that may be spent: the budget, and what verdicts may have beyond it. Who measures until they are decided has said how
+    /// long.
+    pub(crate) fn longest(&self) -> Nanos {
+        let has_overtime = self.has_verdicts && !self.repeat.until_decided;
+        let more = if has_overtime { self.budget().get() / OVERTIME } else { 0 };
+        self.budget().saturating_add(Nanos::from_nanos(more))
     }
 
     fn budget(&self) -> Nanos {

@@ -287,6 +287,12 @@ impl One<'_> {
                 }
             }
         }
+        self.loads(metric);
+    }
+
+    /// What is added beside it.
+    fn loads(&mut self, metric: &RequiredMetric) {
+        let requirement = self.requirement;
         let loads = requirement.load.as_ref().map_or(&[][..], super::RequiredLoad::declared);
         if requirement.load.is_some() && !metric.is_sampled() {
             self.add("load", format!("{metric} is looked at, not measured: no load matters"));
@@ -297,9 +303,12 @@ impl One<'_> {
         if loads.len() > 16 {
             self.add("load", "at most 16 loads");
         }
-        if is_outage && let Some(load) = loads.iter().find(|load| !self.outlasts(load.place.as_deref())) {
-            let problem =
-                format!("{load} would fail as well: write KIND@host, or KIND@PARTITION of one that goes on");
+        if matches!(metric, RequiredMetric::Outage(_))
+            && let Some(load) = loads.iter().find(|load| !self.outlasts(load.place.as_deref()))
+        {
+            let problem = format!(
+                "{load} does not outlast the failure: write KIND@host, or KIND@PARTITION of one that goes on"
+            );
             self.add("load", problem);
         }
         for place in loads.iter().filter_map(|load| load.place.as_deref()).filter(|place| *place != ON_HOST) {

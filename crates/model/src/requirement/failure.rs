@@ -53,6 +53,11 @@ impl InjectedFailure {
         matches!(self, Self::Disk(_) | Self::Clock(_))
     }
 
+    /// Whether it lasts until somebody takes it back; what is killed is started again.
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Disk(_) | Self::Clock(_) | Self::Cable(..) | Self::Link(..))
+    }
+
     /// The network that is hit, where it is one.
     pub fn network(&self) -> Option<(&str, u32)> {
         match self {

@@ -106,12 +106,12 @@ fn what_says_too_little_or_too_much_is_told() {
         (
             "failure = \"qemu.db\"",
             "failure = \"qemu.db\"\nload = [\"cpu@db\"]",
-            "requirement.R3.load: cpu@db would fail as well",
+            "requirement.R3.load: cpu@db does not outlast the failure",
         ),
         (
             "failure = \"qemu.db\"",
             "failure = \"qemu.db\"\nload = [\"cpu\"]",
-            "requirement.R3.load: cpu would fail as well",
+            "requirement.R3.load: cpu does not outlast the failure",
         ),
         (
             "partition = \"plc\"\nmetric = \"placement.differences\"",

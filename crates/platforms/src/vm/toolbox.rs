@@ -181,11 +181,22 @@ fn version_of(path: &Path) -> Result<String, Reason> {
     }
 }
 
-/// qboot, where QEMU's own data are, or where distributions put them.
+/// qboot.
 fn find_firmware(qemu: &Path) -> Option<PathBuf> {
+    find_data(qemu, "qboot.rom")
+}
+
+/// What a machine starts with: qboot before a kernel of ours where there is one, else `SeaBIOS`, as QEMU does by itself.
+pub fn firmware_of(qemu: &Path, boots_disk: bool) -> Option<PathBuf> {
+    let qboot = if boots_disk { None } else { find_firmware(qemu) };
+    qboot.or_else(|| find_data(qemu, "bios-256k.bin"))
+}
+
+/// A file where QEMU's own data are, or where distributions put them.
+fn find_data(qemu: &Path, name: &str) -> Option<PathBuf> {
     let own = fs::canonicalize(qemu).ok().and_then(|path| Some(path.parent()?.parent()?.join("share/qemu")));
-    let folders = own.into_iter().chain(["/usr/share/qemu", "/usr/share/qboot"].map(PathBuf::from));
-    folders.map(|folder| folder.join("qboot.rom")).find(|path| path.is_file())
+    let usual = ["/usr/share/qemu", "/usr/share/qboot", "/usr/share/seabios"].map(PathBuf::from);
+    own.into_iter().chain(usual).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
 fn host_counter(rate: Option<Hertz>) -> HostCounter {

@@ -18,8 +18,8 @@ const LONGEST_NAME: usize = 200;
 const SUITE: &str = "<testsuite";
 /// How a test of it begins.
 const CASE: &str = "<testcase";
-/// What is wrong with one that is nowhere.
-const OUTSIDE: &str = "its JUnit has a test outside of all suites";
+/// How what is none of it begins.
+const COMMENT: &str = "<!--";
 
 /// What was read, and why not all of it was.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,7 +34,8 @@ pub struct Read {
 pub fn read(text: &str, is_cut: bool) -> Read {
     let (xml, unread) = junit(text);
     // Beside a report of the one kind, a line that begins with "ok" alone is none of the other.
-    let tests = match (xml, tap(text, is_cut, unread.is_some() || text.contains(SUITE))) {
+    let beside = xml.is_some() || unread.is_some();
+    let tests = match (xml, tap(text, is_cut, beside)) {
         (Some(xml), Some(tap)) => Some(both(xml, tap)),
         (xml, tap) => xml.or(tap),
     };
@@ -61,35 +62,35 @@ fn failed(counts: &mut TestCounts, name: &str, count: u64) {
 
 /// Counts of all documents of `JUnit`, one behind the other.
 fn junit(text: &str) -> (Option<TestCounts>, Option<String>) {
-    let (mut rest, mut counts) = (text, None);
-    while let Some((between, found)) = next_suite(rest) {
-        if between.contains(CASE) {
-            return (counts, Some(OUTSIDE.to_owned()));
+    let (mut rest, mut counts, mut has_others) = (text, None, false);
+    while let Some(element) = next_element(rest) {
+        if element.starts_with(CASE) {
+            has_others = true;
+            rest = element.get(CASE.len()..).unwrap_or_default();
+            continue;
         }
-        rest = found;
         let mut document = Document::default();
-        match document.read(rest, counts.get_or_insert_default()) {
-            Ok(read) => rest = rest.get(read..).unwrap_or_default(),
+        match document.read(element, counts.get_or_insert_default()) {
+            Ok(read) => rest = element.get(read..).unwrap_or_default(),
             Err(why) => return (counts, Some(format!("its JUnit is not understood: {why}"))),
         }
     }
-    let has_more = counts.is_some() && rest.contains(CASE);
-    (counts, has_more.then(|| OUTSIDE.to_owned()))
+    let is_unread = has_others && counts.is_some();
+    (counts, is_unread.then(|| "its JUnit has a test outside of all suites".to_owned()))
 }
 
-/// What is before the next document, comments left out, and the text from there on.
-fn next_suite(text: &str) -> Option<(String, &str)> {
-    let (mut before, mut rest) = (String::new(), text);
+/// The text from where a suite begins, or a test that is in none. What a comment holds is none; within one there is no "--" (XML 1.0,
+/// § 2.5), so that a stray beginning hides nothing.
+fn next_element(text: &str) -> Option<&str> {
+    let mut rest = text;
     loop {
-        let suite = rest.find(SUITE)?;
-        let comment = rest.find("<!--").filter(|at| *at < suite);
-        let ended = comment.and_then(|at| Some(at + rest.get(at..)?.find("-->")? + "-->".len()));
-        let (Some(at), Some(end)) = (comment, ended) else {
-            before.push_str(rest.get(..suite)?);
-            return Some((before, rest.get(suite..)?));
-        };
-        before.push_str(rest.get(..at)?);
-        rest = rest.get(end..)?;
+        rest = rest.get(rest.find('<')?..)?;
+        if rest.starts_with(SUITE) || rest.starts_with(CASE) {
+            return Some(rest);
+        }
+        let inside = rest.strip_prefix(COMMENT);
+        let after = inside.and_then(|inside| inside.get(inside.find("--")?..)?.strip_prefix("-->"));
+        rest = after.or_else(|| rest.get(1..))?;
     }
 }
 
@@ -352,6 +353,9 @@ mod tests {
             failed(&format!("<!-- <testsuite><testcase><failure/></testcase></testsuite> -->{good}")),
             Some(0)
         );
+        // Somebody's log has the beginning of one, and a later report the end of another.
+        let bad = "<testsuite><testcase><failure/></testcase></testsuite>";
+        assert_eq!(failed(&format!("<!-- log\n{bad}<!-- end -->{good}")), Some(1));
         let outside = read(&format!("{good}<testcase name=\"b\"><failure/></testcase>"), false);
         assert!(outside.unread.is_some_and(|why| why.contains("outside")));
         // Logs beside it, and in it.

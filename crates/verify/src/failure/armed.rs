@@ -12,7 +12,7 @@ use units::Reason;
 use super::agent::{FAIL_VERB, FAILED, PAUSE, READY};
 
 /// How long it may take to get there, and to do it.
-const WITHIN: Duration = Duration::from_secs(60);
+pub(super) const WITHIN: Duration = Duration::from_secs(60);
 /// How long it may take to end.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 /// How often it is looked whether it has.

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 use model::requirement::{Client, InjectedFailure, OneOrMore};
 use model::verification::Outage;
 use partition::set::root::state_root;
+use partition::set::supervisor::GOOD_RUN;
 use platforms::Cancel;
 use units::{Nanos, Reason};
 
@@ -47,8 +48,13 @@ const STAYS: Duration = Duration::from_secs(5);
 /// What nobody starts again is started by us after this time: whoever else does has begun by then.
 const NOBODY_DOES: Duration = Duration::from_secs(2);
 
-/// How long all that is not the outage takes at most, as long as loads must last beside it.
-pub const LONGEST_BESIDES: Duration = Duration::from_secs(360);
+/// How long all that is not the outage takes at most, until it is steady before and after, armed, settled, and restored: as long as that
+/// loads must last beside it.
+pub const LONGEST_BESIDES: Duration = STEADY_WITHIN
+    .saturating_mul(2)
+    .saturating_add(armed::WITHIN)
+    .saturating_add(GOOD_RUN)
+    .saturating_add(RESTORED_WITHIN);
 
 /// Makes parts fail at once, measures the outage, and puts everything back.
 ///
@@ -90,7 +96,7 @@ pub fn make(
     }
     let (failed_at, restored, until) = outcome?;
     let mut undone = undone?;
-    if failure.iter().any(is_undone) {
+    if failure.iter().any(InjectedFailure::is_held) {
         undone.push_str(&answered_again(&asking, until, cancel)?);
     }
     let mut outage = asking.finish(failed_at, until);
@@ -100,12 +106,6 @@ pub fn make(
     }
     outage.undone = [before, vec![undone]].concat().join(", ");
     Ok(outage)
-}
-
-/// Whether it lasts until we take it back.
-fn is_undone(failure: &InjectedFailure) -> bool {
-    use InjectedFailure::{Cable, Clock, Disk, Link};
-    matches!(failure, Cable(..) | Clock(_) | Disk(_) | Link(..))
 }
 
 /// Waits until what was taken back disturbs nobody any more; in words, whether it did.
