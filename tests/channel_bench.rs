@@ -112,7 +112,7 @@ fn tables_keep_to_eighty_columns() {
 #[test]
 fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
     let here = Here::new();
-    let bench = bench(&here, &["--host-only", "--quick", "--rounds", "12", "--json"]);
+    let bench = bench(&here, &["--host-only", "--quick", "--rounds", "40", "--json"]);
     let second = until("both workers run", || workers(&here).get(1).copied());
     kill(second, Signal::SIGKILL).expect("it runs");
     let output = finish_within(bench, HANGS);
@@ -124,7 +124,7 @@ fn a_second_process_that_dies_is_a_recorded_failure_and_the_rest_goes_on() {
     assert!(found.failures.iter().all(|failure| has_second(failure.way)), "{:?}", found.failures);
     assert!(complaint(&output).contains("host failed"), "{}", complaint(&output));
     // Another one took its place.
-    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds > 6), "{found:?}");
+    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds > 20), "{found:?}");
     here.assert_nothing_left();
 }
 
@@ -169,8 +169,9 @@ fn a_partition_that_dies_is_told_and_the_host_goes_on() {
         return;
     }
     let here = Here::new();
-    let bench = bench(&here, &["--accel", "tcg", "--quick", "--rounds", "3", "--json"]);
-    // Its second process shows that the host's worker is at work, so both partitions run.
+    // So many rounds that a look from time to time finds the host's second process, which runs for moments.
+    let bench = bench(&here, &["--accel", "tcg", "--quick", "--rounds", "40", "--json"]);
+    // It shows that the host's worker is at work, so both partitions run.
     until("measuring has begun", || workers(&here).get(1).copied());
     let machine = machines(&here)[0];
     kill(machine, Signal::SIGKILL).expect("it runs");
@@ -180,7 +181,7 @@ fn a_partition_that_dies_is_told_and_the_host_goes_on() {
     let told = |failure: &SeriesFailure| failure.reason.contains("partition") && !failure.way.is_on_host();
     assert!(!found.failures.is_empty() && found.failures.iter().all(told), "{:?}", found.failures);
     assert!(found.failures.iter().any(|failure| failure.reason.contains("SIGKILL")), "{:?}", found.failures);
-    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds == 3), "{found:?}");
+    assert!(found.series.iter().any(|series| series.way == Way::Host && series.rounds == 40), "{found:?}");
     here.assert_nothing_left();
 }
 
