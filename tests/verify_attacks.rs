@@ -22,7 +22,7 @@ type Case = (&'static str, &'static str, &'static str, RequirementVerdict);
 const COUNTED: &str = "metric = \"command.failures\"\nexactly = 0";
 const PRINTED: &str = "metric = \"command\"\nload = \"as-is\"\nat_most = \"10 ms\"";
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     ("good", COUNTED, "echo 1..1; echo ok 1", RequirementVerdict::Pass),
     (
         "nested",
@@ -60,6 +60,12 @@ const CASES: [Case; 13] = [
     ),
     ("slow", COUNTED, "echo DISASTER; exec sleep 1000", RequirementVerdict::Undecided),
     ("daemon", COUNTED, "setsid sleep 4747 & echo 1..1; echo ok 1", RequirementVerdict::Pass),
+    (
+        "escapes",
+        COUNTED,
+        "setsid env -i /bin/sh -c '/bin/sleep 4748 & /bin/sleep 4748' & sleep 0.1; echo 1..1; echo ok 1",
+        RequirementVerdict::Pass,
+    ),
     // It prints milliseconds, as its limit is written.
     ("unit", PRINTED, "echo 500", RequirementVerdict::Fail),
 ];
@@ -78,11 +84,11 @@ fn with_cases(bench: &Bench) -> String {
     head + &CASES.map(one).concat()
 }
 
-/// Whether somebody sleeps for so long.
+/// Whether somebody sleeps for so long, by whatever path.
 fn sleeps(seconds: &str) -> bool {
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let lines = entries.filter_map(|entry| fs::read_to_string(entry.path().join("cmdline")).ok());
-    lines.into_iter().any(|line| line == format!("sleep\0{seconds}\0"))
+    lines.into_iter().any(|line| line.ends_with(&format!("sleep\0{seconds}\0")))
 }
 
 #[test]
@@ -99,7 +105,7 @@ fn tests_that_fail_are_never_taken_for_good_and_nothing_of_them_stays() {
     for (id, _, _, verdict) in CASES {
         assert_eq!(all[id], verdict, "{id}: {said:?}");
     }
-    assert!(!sleeps("4747"), "a daemon of a test stays behind");
+    assert!(!sleeps("4747") && !sleeps("4748"), "a daemon of a test stays behind");
     let journal = fs::read_to_string(format!("{out}/journal.jsonl")).expect("it is written");
     assert!(journal.contains("DISASTER"), "what a test printed that was not done in time is kept");
 
@@ -111,6 +117,35 @@ fn tests_that_fail_are_never_taken_for_good_and_nothing_of_them_stays() {
     assert_eq!(verdicts(out)["nested"], RequirementVerdict::Fail, "{said:?}");
     folders_that_deceive(&bench, out);
     others_and_misspelt(&bench, Path::new(file), out);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+#[test]
+fn what_a_test_has_started_ends_with_a_verification_that_is_killed() {
+    let bench = Bench::pretending();
+    let script = bench.path("slow.sh");
+    fs::write(&script, "#!/bin/sh\nsetsid env -i /bin/sleep 4749 &\nexec sleep 4750\n").expect("ours");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("ours");
+    let head = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\n";
+    let file = bench.file(
+        "plant.toml",
+        &format!("{head}[requirement.slow]\ntext = \"x\"\n{COUNTED}\ncommand = [\"./slow.sh\"]\n"),
+    );
+    let file = file.to_str().expect("plain");
+    assert_eq!(bench.call(&["up", file]).code, Some(0));
+    let out = bench.path("evidence");
+    let mut verify = bench.begin(&["verify", file, "--out", out.to_str().expect("plain")]);
+    let wait = |is_so: &dyn Fn() -> bool, what: &str| {
+        let until = Instant::now() + PATIENCE;
+        while !is_so() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait(&|| sleeps("4749") && sleeps("4750"), "the test never ran");
+    verify.kill().expect("it is ours");
+    verify.wait().expect("it has ended");
+    wait(&|| !sleeps("4749") && !sleeps("4750"), "what the test had started goes on");
     assert_eq!(bench.call(&["down"]).code, Some(0));
 }
 

@@ -26,10 +26,12 @@ links = 2
 [partition.a]
 program = ["/bin/sleep", "1000"]
 pin = "0"
+failure_domain = "left"
 
 [partition.b]
 program = ["/bin/sleep", "1000"]
 pin = "1"
+failure_domain = "right"
 
 [partition.c]
 program = ["/bin/sleep", "1000"]
@@ -51,39 +53,8 @@ program = ["/bin/sleep", "1000"]
 /// Of each partition: its letter stands for `X`.
 const OF_EACH: &str = include_str!("fixtures/requirements-of-each.toml");
 
-const OF_ALL: &str = r#"
-set = "plant"
-
-[requirement."ab.cpus"]
-text = "a and b have no CPU in common."
-pair = ["a", "b"]
-metric = "pair.shared_cpus"
-exactly = 0
-
-[requirement."c.weight"]
-text = "c weighs twice as much as usual."
-partition = "c"
-metric = "placement.cpu_weight"
-exactly = 200
-
-[requirement."net.links"]
-text = "Both links are there."
-network = "control"
-metric = "network.links_up"
-exactly = 2
-
-[requirement."net.restarts"]
-text = "No switch was started again."
-network = "control"
-metric = "network.restarts"
-exactly = 0
-
-[requirement."host.memory"]
-text = "Memory is never overcommitted."
-host = true
-metric = "host.memory_overcommitted_bytes"
-at_most = "0 B"
-"#;
+/// Of more than one.
+const OF_ALL: &str = include_str!("fixtures/requirements-of-all.toml");
 
 const LETTERS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -257,6 +228,7 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     places(&mut plant);
     shares(&mut plant);
     neighbours(&mut plant);
+    domains(&mut plant);
     programs(&mut plant);
     edits(&mut plant);
     basis(&mut plant);
@@ -334,6 +306,23 @@ fn neighbours(plant: &mut Plant) {
     );
 }
 
+/// What is to be a replica is brought up where the other one is, and fails with it.
+fn domains(plant: &mut Plant) {
+    let file = plant.bench.path("plant.toml");
+    let was = fs::read_to_string(&file).expect("the test's own files");
+    let all = |plant: &Plant, text: &str| {
+        fs::write(&file, text).expect("the test's own files");
+        assert_eq!(plant.bench.up(&file).code, Some(0));
+    };
+    let together = was.replace("\"right\"", "\"left\"");
+    plant.fault(
+        "b: in a's failure domain",
+        &["ab.apart"],
+        |plant| all(plant, &together),
+        |plant| all(plant, &was),
+    );
+}
+
 /// The user's own test finds something, in one partition or in all; or cannot be run.
 fn programs(plant: &mut Plant) {
     for name in LETTERS {
@@ -358,6 +347,7 @@ fn programs(plant: &mut Plant) {
 fn edits(plant: &mut Plant) {
     let mut all = vec![
         ("ab.cpus".to_owned(), "exactly = 0", "exactly = 1"),
+        ("ab.apart".to_owned(), "exactly = 0", "exactly = 1"),
         ("c.weight".to_owned(), "exactly = 200", "exactly = 100"),
         ("net.links".to_owned(), "exactly = 2", "exactly = 1"),
         ("net.restarts".to_owned(), "exactly = 0", "exactly = 1"),
@@ -396,7 +386,7 @@ fn basis(plant: &mut Plant) {
         let mut wanted = all_of(name, &["place", "runs", "restarts", "sockets"]);
         // Whatever is beside a partition that moves.
         wanted.extend(LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"])));
-        let wanted: Vec<&str> = wanted.iter().map(String::as_str).chain(["ab.cpus"]).collect();
+        let wanted: Vec<&str> = wanted.iter().map(String::as_str).chain(["ab.cpus", "ab.apart"]).collect();
         plant.row(&format!("{name}: pinned to the other's CPU, nothing run"), &wanted, flipped);
     }
     let mut wanted = all_of("c", &["place", "runs", "restarts", "sockets", "weight"]);
@@ -477,7 +467,9 @@ fn another_program(plant: &mut Plant) {
     assert!(flipped.values().all(|verdict| *verdict == RequirementVerdict::Stale), "{flipped:?}");
     let parts = ["place", "runs", "restarts", "sockets", "alone", "test"];
     let mut wanted: Vec<String> = LETTERS.iter().flat_map(|name| all_of(name, &parts)).collect();
-    wanted.extend(["ab.cpus", "c.weight", "net.links", "net.restarts", "host.memory"].map(str::to_owned));
+    wanted.extend(
+        ["ab.cpus", "ab.apart", "c.weight", "net.links", "net.restarts", "host.memory"].map(str::to_owned),
+    );
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     plant.row("this program is another one, nothing run", &wanted, flipped);
 }

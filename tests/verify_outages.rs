@@ -44,6 +44,7 @@ ro = ["FOLDER"]
 networks = ["control"]
 restart = "on-failure"
 ready = { tcp = 9000 }
+failure_domain = "behind"
 
 [partition.web]
 program = ["/usr/bin/python3", "FOLDER/echo.py", "db"]
@@ -52,12 +53,13 @@ networks = ["control"]
 after = ["db"]
 ports = ["PORT:9000"]
 ready = { tcp = 9000 }
+failure_domain = "before"
 
 [requirement.Q]
-text = "A dead database is back within two minutes."
+text = "All that is behind is back within two minutes."
 metric = "outage.duration_ns"
 at_most = "2 min"
-failure = "qemu.db"
+failure = "domain.behind"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
 
 [requirement.P]
@@ -94,6 +96,19 @@ metric = "response.p50_ns"
 at_most = "2 s"
 load = "as-is"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+
+[requirement.K]
+text = "Some are answered every second, however many ask."
+metric = "capacity.answers_per_s"
+at_least = "0.1 /s"
+load = "as-is"
+client = { kind = "echo", at = "127.0.0.1:PORT", answer_within_ms = 10000, concurrency = 4 }
+
+[requirement.A]
+text = "They do not fail together."
+pair = ["db", "web"]
+metric = "pair.shared_failure_domains"
+exactly = 0
 
 [requirement.N]
 text = "Both links are there."
@@ -141,7 +156,9 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
     let said = bench.call(&["verify", file, "--out", out]);
     assert_eq!(said.code, Some(4), "nothing is broken unless that is asked for: {said:?}");
     assert_eq!(verdicts(out)["Q"], RequirementVerdict::NotRun);
-    assert_eq!(verdicts(out)["W"], RequirementVerdict::Pass, "{said:?}");
+    for id in ["W", "K", "A", "N"] {
+        assert_eq!(verdicts(out)[id], RequirementVerdict::Pass, "{id}: {said:?}");
+    }
     assert!(outages(out).is_empty());
 
     let carriers_lost = |name: &str| -> u32 {

@@ -46,6 +46,7 @@ use probes::loads::resting::Resting;
 use probes::run::{Surroundings, run_job_after};
 use units::stage::Stage;
 use units::{Hertz, Reason};
+use verify::command::keeper::{KEEP_VERB, keep as keep_test};
 use verify::failure::{FAIL_VERB, MEND_VERB, fail_here, mend};
 
 /// This program, also when its file has been removed.
@@ -80,6 +81,7 @@ pub fn take_over() -> Option<ExitCode> {
         Some("supervisor") => Some(kept(&words)),
         Some("watch") => Some(watched(&words)),
         Some("undo") => Some(undone(&words)),
+        Some(KEEP_VERB) => Some(keep_test(words.get(1..).unwrap_or_default())),
         Some(MEND_VERB) => {
             Some(ended(mend(&in_text(words.get(1..).unwrap_or_default()), Path::new(OWN_FILE))))
         }

@@ -85,6 +85,15 @@ pub enum TestKind {
         /// Beside what.
         load: RequiredLoad,
     },
+    /// Clients outside ask as fast as they are answered.
+    Capacity {
+        /// About whom it is.
+        subject: Subject,
+        /// Who asks, and how many at once.
+        client: Client,
+        /// Beside what.
+        load: RequiredLoad,
+    },
     /// Parts fail, and a client outside waits until it is answered again.
     Outage {
         /// Which part, or which at once.
@@ -123,6 +132,9 @@ impl fmt::Display for TestKind {
             }
             Self::Responses { client, load, .. } => {
                 write!(f, "answers of {} asked every {} ms, {load}", client.at, client.period_ms.get())
+            }
+            Self::Capacity { client, load, .. } => {
+                write!(f, "answers of {} asked by {} at once, {load}", client.at, client.concurrency)
             }
             Self::Outage { failure, client, load } => {
                 let verb = if failure.all().len() > 1 { "fail" } else { "fails" };
@@ -258,6 +270,9 @@ pub struct Responses {
     pub asked: u64,
     /// Those that were not answered in time.
     pub missing: u64,
+    /// Of a round in which clients asked as fast as they were answered: how long it was. All of its requests ended in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_ns: Option<Nanos>,
 }
 
 /// What a client outside saw of a failure. Times count from the moment at which the part was made to fail.
@@ -292,10 +307,10 @@ pub struct Outage {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RequirementVerdict {
-    /// It cannot be asked here.
-    NotApplicable,
     /// It holds.
     Pass,
+    /// It cannot be asked here, or not of all its parts: worse than one that holds, because nobody has seen that it does.
+    NotApplicable,
     /// Nothing was done to see.
     NotRun,
     /// It was seen once, but what that rested on has changed.
@@ -309,7 +324,7 @@ pub enum RequirementVerdict {
 impl RequirementVerdict {
     /// All of them, the worst last.
     pub const ALL: [Self; 6] =
-        [Self::NotApplicable, Self::Pass, Self::NotRun, Self::Stale, Self::Undecided, Self::Fail];
+        [Self::Pass, Self::NotApplicable, Self::NotRun, Self::Stale, Self::Undecided, Self::Fail];
 
     /// As it is shown.
     pub const fn as_str(self) -> &'static str {

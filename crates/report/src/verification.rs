@@ -12,6 +12,8 @@ use super::text::{Paint, TextCell, TextTable, paragraph};
 
 /// Lines that are shown of each verdict unless all are wanted.
 const MOST_LINES: usize = 6;
+/// Longest id, with blanks around it, that stands beside its sentence; a longer one has a line of its own.
+const LONGEST_BESIDE: usize = 34;
 /// Longest sentence that is shown whole.
 const SENTENCE_MOST: usize = 300;
 
@@ -20,7 +22,7 @@ pub(crate) fn printable(text: &str) -> String {
     super::text::printable(text, SENTENCE_MOST)
 }
 
-/// The answer: `2 of 41 requirements fail, 3 are undecided.`
+/// The answer: `2 of 41 requirements fail, 3 are undecided, 36 hold.`
 pub(crate) fn headline(verification: &Verification) -> String {
     let of = verification.requirements.len();
     let count = |verdict| verification.count(verdict);
@@ -52,6 +54,11 @@ pub(crate) fn headline(verification: &Verification) -> String {
         };
         return format!("{all}{tail}.{whole}");
     }
+    parts.push(match count(RequirementVerdict::Pass) {
+        0 => "none holds".to_owned(),
+        1 => "1 holds".to_owned(),
+        passed => format!("{passed} hold"),
+    });
     format!("{}{tail}.{whole}", parts.join(", "))
 }
 
@@ -211,7 +218,12 @@ fn list(
             let _ = write!(text, ", {under}");
         }
         let _ = write!(text, ": {}", reason(one, verification));
-        out.push_str(&paragraph(&format!("  {}  ", printable(&one.id)), &text, style.columns()));
+        let mut id = format!("  {}  ", printable(&one.id));
+        if id.chars().count() > LONGEST_BESIDE {
+            let _ = writeln!(out, "{}", id.trim_end());
+            "      ".clone_into(&mut id);
+        }
+        out.push_str(&paragraph(&id, &text, style.columns()));
         if !out.ends_with('\n') {
             out.push('\n');
         }

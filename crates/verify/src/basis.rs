@@ -17,7 +17,7 @@ use model::requirement::Requirements;
 use model::verification::Basis;
 use partition::set::folder;
 use platforms::vm::kernel::{Places, find};
-use platforms::vm::toolbox::firmware_of;
+use platforms::vm::toolbox::{firmware_of, version_of};
 
 use crate::conclude;
 use crate::look::{LookedAt, given};
@@ -79,9 +79,12 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     basis
 }
 
-/// Digests of files, each read once.
+/// Digests of files, each read once, and versions of those programs that were asked.
 #[derive(Default)]
-struct Files(BTreeMap<(u64, u64), Option<String>>);
+struct Files {
+    digests: BTreeMap<(u64, u64), Option<String>>,
+    versions: BTreeMap<String, Option<String>>,
+}
 
 impl Files {
     /// Digests of the files that words name in a folder, in their order.
@@ -93,7 +96,7 @@ impl Files {
     fn digest(&mut self, path: &Path) -> Option<String> {
         let file = File::open(path).ok()?;
         let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
-        let known = self.0.entry((about.dev(), about.ino()));
+        let known = self.digests.entry((about.dev(), about.ino()));
         known.or_insert_with(|| digest(file)).clone()
     }
 }
@@ -119,10 +122,14 @@ fn cpuinfo(name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// The program that runs as its QEMU, and how it runs CPUs.
+/// The program that runs as its QEMU, its version, and how it runs CPUs.
 fn qemu(status: &PartitionStatus, files: &mut Files) -> Option<String> {
-    let program = files.digest(&PathBuf::from(format!("/proc/{}/exe", status.pid?)))?;
-    Some(format!("{program}, {}", status.engine.as_deref().unwrap_or("engine not known")))
+    let path = PathBuf::from(format!("/proc/{}/exe", status.pid?));
+    let program = files.digest(&path)?;
+    // What runs already is asked, whatever its file's name leads to by now.
+    let version = files.versions.entry(program.clone()).or_insert_with(|| version_of(&path).ok());
+    let version = version.as_deref().unwrap_or("version not known");
+    Some(format!("{version}, {program}, {}", status.engine.as_deref().unwrap_or("engine not known")))
 }
 
 fn firmware(unit: &PartitionUnit, status: &PartitionStatus, files: &mut Files) -> Option<String> {

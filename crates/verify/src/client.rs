@@ -6,6 +6,7 @@
 //! That a connection is made says nothing: who listens on this host is Bulkhead, also while the partition boots. So only what comes
 //! from the program counts: a status, a line that comes back, or the first byte of those who speak first.
 
+mod capacity;
 mod heard;
 mod responses;
 
@@ -23,6 +24,7 @@ use platforms::Cancel;
 use probes::realtime::become_real_time;
 use units::{Nanos, Reason};
 
+pub use capacity::{capacity, longest_capacity};
 use heard::Heard;
 pub use responses::{longest, responses};
 

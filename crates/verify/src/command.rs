@@ -2,28 +2,27 @@
 //!
 //! ```text
 //!  program ─► output, errors: bounded, kept ─► last line a number? JUnit? TAP? ─► Commanded
-//!     └─ longer than its time, or interrupted ─► its process group is killed
+//!     └─ longer than its time, or interrupted ─► it is killed
 //! ```
-//! When the program has ended, so has the test: what it started and left is killed on this host, and its output is not waited for.
+//! When the program has ended, so has the test: what it started and left is killed on this host ([`keeper`]), and its output is not
+//! waited for.
 
+pub mod keeper;
 mod reports;
 
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
-use platforms::held_process::{HeldProcess, mark};
-use platforms::spawn::{Bond, spawn};
 use platforms::{Broken, Cancel, PlatformContext};
 
+use keeper::{KEEP_VERB, Kept};
 use model::verification::{Commanded, Observed};
 
 /// Bytes of output and of errors that are kept: the last ones.
@@ -34,8 +33,6 @@ const MOST_READ: usize = 16 << 20;
 const DRAINS_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of what a program printed that stand in a message.
 const SHOWN: usize = 400;
-/// Looks at most until nothing is left that a program has started.
-const MOST_LOOKS: usize = 20;
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 /// Exit codes of signals begin here.
@@ -64,35 +61,32 @@ pub fn run(
     let Some((program, arguments)) = command.split_first() else {
         return Ok(Observed::Failed { reason: "the command has no words".into() });
     };
-    let mut started = match place {
-        // A name alone is looked for where programs are.
-        Place::Here(folder) if program.contains('/') => Command::new(folder.join(program)),
-        Place::Here(_) => Command::new(program),
-        Place::In(_) => Command::new(&context.exe),
-    };
+    let mut keeper = Command::new(&context.exe);
+    keeper.arg(KEEP_VERB).stdout(Stdio::piped()).stderr(Stdio::piped());
     match place {
-        Place::In(name) => started.args(["exec", "--in", name, "--"]).args(command),
-        Place::Here(folder) => started.args(arguments).current_dir(folder),
+        // A name alone is looked for where programs are.
+        Place::Here(_) if !program.contains('/') => keeper.arg(program).args(arguments),
+        Place::Here(folder) => keeper.arg(folder.join(program)).args(arguments),
+        Place::In(name) => keeper.arg(&context.exe).args(["exec", "--in", name, "--"]).args(command),
     };
-    // A name that no other run has, of which nothing is made: whoever was started for it is of this run.
-    let run = context.ledger.dir().join(format!("command-{}", fresh()));
-    mark(&mut started, &run);
-    started.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match spawn(started, Bond::DiesWithUs, None) {
-        Ok(child) => child,
+    if let Place::Here(folder) = place {
+        keeper.current_dir(folder);
+    }
+    let mut kept = match Kept::start(keeper) {
+        Ok(kept) => kept,
         Err(error) => {
-            return Ok(Observed::Failed { reason: format!("{program} cannot be started: {error}").into() });
+            return Ok(Observed::Failed { reason: format!("nobody can start {program}: {error}").into() });
         }
     };
-    let output = child.stdout.take().map(|pipe| follow(pipe, MOST_READ));
-    let errors = child.stderr.take().map(|pipe| follow(pipe, 0));
-    let ended = wait(&child, limit, cancel);
-    // What it has started may still hold its output.
-    if let Ok(group) = i32::try_from(child.id()) {
-        let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
-    }
-    let last = child.wait();
-    kill_started(&run);
+    let output = kept.process.stdout.take().map(|pipe| follow(pipe, MOST_READ));
+    let errors = kept.process.stderr.take().map(|pipe| follow(pipe, 0));
+    let ended = wait(&kept.process, limit, cancel);
+    let last = match kept.end() {
+        Ok(last) => last,
+        Err(why) => {
+            return Ok(Observed::Failed { reason: format!("{program} cannot be started: {why}").into() });
+        }
+    };
     let printed = |stream: Option<Followed>| stream.map(Followed::end).unwrap_or_default();
     let (output, errors) = (printed(output), printed(errors));
     match (ended, last) {
@@ -105,26 +99,6 @@ pub fn run(
         (Waited::Ended, Ok(status)) => Ok(Observed::Commanded(commanded(status, &output, &errors))),
         (Waited::Ended, Err(error)) => {
             Ok(Observed::Failed { reason: format!("{program}: its end is not known: {error}").into() })
-        }
-    }
-}
-
-/// A number that no other run of a command in this program has.
-fn fresh() -> u64 {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    NUMBER.fetch_add(1, Ordering::Relaxed)
-}
-
-/// Kills what was started for a run: children in sessions of their own, too.
-fn kill_started(run: &Path) {
-    // Each look finds what those of the one before had just started.
-    for _ in 0..MOST_LOOKS {
-        let found = HeldProcess::all_marked(run).unwrap_or_default();
-        if found.is_empty() {
-            return;
-        }
-        for process in found {
-            let _ = process.signal(Signal::SIGKILL);
         }
     }
 }
@@ -163,7 +137,7 @@ fn wait(child: &Child, limit: Duration, cancel: &Cancel) -> Waited {
     }
 }
 
-/// Its number stays its own until it is reaped, so that its group can still be named.
+/// Its number stays its own until it is reaped.
 fn has_ended(child: &Child) -> bool {
     let Ok(pid) = i32::try_from(child.id()) else { return true };
     let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;

@@ -9,7 +9,9 @@
 //! Quantiles are those of all values of all rounds together where a probe keeps them ([`stats::tail`]), else medians of the rounds'
 //! figures ([`stats::interval`]).
 
-use model::requirement::{Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement, ResponseMetric};
+use model::requirement::{
+    CapacityMetric, Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement, ResponseMetric,
+};
 use model::verification::{Judged, Observed, Outage, RequirementVerdict, Responses, TestRound};
 use stats::interval::median_interval;
 use stats::looks::confidence_at;
@@ -93,7 +95,8 @@ fn way(metric: &RequiredMetric, comparator: Comparator) -> Way {
         RequiredMetric::Response(metric) if metric.quantile().is_none() => Way::Worst(LEAST_OF_WORST),
         RequiredMetric::Probe(_)
         | RequiredMetric::Command(CountedBy::Value)
-        | RequiredMetric::Response(_) => Way::Interval,
+        | RequiredMetric::Response(_)
+        | RequiredMetric::Capacity(_) => Way::Interval,
         _ => Way::Once,
     }
 }
@@ -408,6 +411,10 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
             },
         },
         (RequiredMetric::Response(wanted), Observed::Responses(seen)) => of_responses(*wanted, seen)?,
+        (RequiredMetric::Capacity(CapacityMetric::AnswersPerSecond), Observed::Responses(seen)) => {
+            let over = seen.over_ns.ok_or("the journal does not say how long was asked")?;
+            seen.asked.saturating_sub(seen.missing) as f64 / over.to_duration().as_secs_f64()
+        }
         (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
         _ => return Err("the journal holds another kind of test".into()),
     };

@@ -13,7 +13,7 @@
 
 pub mod basis;
 mod client;
-mod command;
+pub mod command;
 pub mod conclude;
 pub mod failure;
 pub mod in_place;

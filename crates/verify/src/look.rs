@@ -174,6 +174,7 @@ impl LookedAt {
                 count(self.set.channels.values().filter(|it| has(it, names.0) && has(it, names.1)).count())
             }
             PairProperty::SharedFolders => count(shared_folders(one.1, other.1)),
+            PairProperty::SharedFailureDomains => f64::from(u8::from(domain(one)? == domain(other)?)),
         })
     }
 
@@ -227,6 +228,12 @@ fn cpus(given: &Given) -> BTreeSet<u32> {
 fn core_of(cpu: u32) -> u32 {
     let threads = threads_of_core(Path::new("/"), cpu);
     threads.and_then(|all| all.numbers().iter().copied().min()).unwrap_or(cpu)
+}
+
+/// The failure domain that its file says.
+fn domain<'a>(of: (&PartitionStatus, &'a PartitionEntry)) -> Result<&'a str, Reason> {
+    let domain = of.1.failure_domain.as_deref();
+    domain.ok_or_else(|| format!("the file names no failure_domain of {}", of.0.name).into())
 }
 
 /// Folders and volumes that both write, or one within the other.

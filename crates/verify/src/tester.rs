@@ -160,6 +160,11 @@ impl Tester<'_> {
                 let ask = || told(client::responses(client, cancel), Observed::Responses, cancel);
                 self.agents.beside(subject, load, client::longest(client), seed, ask)
             }
+            TestKind::Capacity { subject, client, load } => {
+                let cancel = self.cancel;
+                let ask = || told(client::capacity(client, cancel), Observed::Responses, cancel);
+                self.agents.beside(subject, load, client::longest_capacity(client), seed, ask)
+            }
             TestKind::Outage { failure, client, load } => {
                 self.agents.leave();
                 let limit = self.patience(test);

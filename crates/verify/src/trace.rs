@@ -42,6 +42,9 @@ fn kind(requirement: &Requirement) -> Option<TestKind> {
         RequiredMetric::Response(_) => {
             TestKind::Responses { subject, client: requirement.client.clone()?, load }
         }
+        RequiredMetric::Capacity(_) => {
+            TestKind::Capacity { subject, client: requirement.client.clone()?, load }
+        }
         RequiredMetric::Outage(_) => {
             let (failure, client) = (requirement.failure.clone()?, requirement.client.clone()?);
             TestKind::Outage { failure, client, load }
@@ -59,7 +62,8 @@ const fn order(kind: &TestKind) -> u8 {
         TestKind::Look { .. } => 0,
         TestKind::Probe { .. } => 1,
         TestKind::Command { .. } | TestKind::Responses { .. } => 2,
-        TestKind::Outage { .. } => 3,
+        TestKind::Capacity { .. } => 3,
+        TestKind::Outage { .. } => 4,
     }
 }
 
@@ -71,6 +75,7 @@ fn name(kind: &TestKind) -> String {
         TestKind::Probe { probe, .. } => probe.kind().as_str(),
         TestKind::Command { .. } => "command",
         TestKind::Responses { .. } => "responses",
+        TestKind::Capacity { .. } => "capacity",
         TestKind::Outage { .. } => "outage",
     };
     format!("{word}-{}", Digest::of(text.as_bytes()).short())

@@ -152,7 +152,7 @@ pub fn is_cheap(test: &TestSpec) -> bool {
         TestKind::Probe { load, .. } | TestKind::Command { load, .. } | TestKind::Responses { load, .. } => {
             load.declared().is_empty()
         }
-        TestKind::Outage { .. } => false,
+        TestKind::Capacity { .. } | TestKind::Outage { .. } => false,
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn are_there(
         names.partitions(one);
         names.networks(one);
         names.ports(one);
+        names.domains(one);
         names.disks(one);
         names.cables(one);
         names.between(one);
@@ -117,6 +118,37 @@ impl Names<'_> {
         }
         if let Err(why) = ends(self.set, pair, one.over.as_deref()) {
             self.add(if one.over.is_some() { "over" } else { "pair" }, why.to_string());
+        }
+    }
+
+    /// Failure domains have partitions, and loads do not run in those that fail.
+    fn domains(&mut self, one: &Requirement) {
+        let of = |name: &str| self.set.partitions.get(name).and_then(|one| one.failure_domain.as_deref());
+        let domains: BTreeSet<&str> = self.set.partitions.keys().filter_map(|name| of(name)).collect();
+        let loads = one.load.as_ref().map_or(&[][..], RequiredLoad::declared);
+        let mut faults = Vec::new();
+        for failure in failures(one) {
+            let InjectedFailure::Domain(domain) = failure else { continue };
+            if !domains.contains(domain.as_str()) {
+                let hint = hint(domain, &domains.iter().copied().collect::<Vec<_>>());
+                let set = &self.set.name;
+                faults.push((
+                    "failure",
+                    format!("no partition of set {set} has failure_domain = \"{domain}\"{hint}"),
+                ));
+            }
+            let falls = loads.iter().find(|load| load.place.as_deref().and_then(of) == Some(domain.as_str()));
+            if let Some(load) = falls {
+                faults.push((
+                    "load",
+                    format!(
+                        "{load} does not outlast the failure of {domain}: write KIND@host, or KIND@PARTITION of another one"
+                    ),
+                ));
+            }
+        }
+        for (key, problem) in faults {
+            self.add(key, problem);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::failure::USUAL_CONCURRENCY;
 use super::metric::probe_of;
 use super::{
     ClientKind, Comparator, InjectedFailure, LONGEST_ID, LONGEST_TEXT, MOST_WORDS, ON_HOST, OneOrMore,
@@ -17,6 +18,8 @@ use units::{Nanos, Reason};
 const KEY: &str = super::KEY;
 /// Addresses that a client asks at most.
 const MOST_ADDRESSES: usize = 16;
+/// Clients that ask at once at most.
+const MOST_CLIENTS: u32 = 512;
 /// Parts that are made to fail at once at most.
 const MOST_PARTS: usize = 64;
 
@@ -104,8 +107,12 @@ impl One<'_> {
 
     fn names(&mut self) {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
-        if self.id.is_empty() || self.id.len() > LONGEST_ID || !self.id.bytes().all(plain) {
-            let problem = format!("an id has 1 to {LONGEST_ID} letters, digits, -, _, . or /");
+        // Importers take an id for a path.
+        let is_path = self.id.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !is_path || self.id.len() > LONGEST_ID || !self.id.bytes().all(plain) {
+            let problem = format!(
+                "an id has 1 to {LONGEST_ID} letters, digits, -, _, . or /, and nothing empty, . or .. between two /"
+            );
             self.faults.note(Err(Fault::new(&[KEY, self.id], problem)));
         }
         let text = &self.requirement.text;
@@ -225,9 +232,10 @@ impl One<'_> {
             RequiredMetric::Pair(_) => (matches!(subject, Subject::Pair(_)), "pair = [\"ONE\", \"OTHER\"]"),
             RequiredMetric::Network(_) => (matches!(subject, Subject::Network(_)), "network = \"NAME\""),
             RequiredMetric::Host(_) => (matches!(subject, Subject::Host), "host = true"),
-            RequiredMetric::Response(_) | RequiredMetric::Outage(_) | RequiredMetric::Command(_) => {
-                (true, "")
-            }
+            RequiredMetric::Response(_)
+            | RequiredMetric::Capacity(_)
+            | RequiredMetric::Outage(_)
+            | RequiredMetric::Command(_) => (true, ""),
         };
         if !fits {
             self.add("metric", format!("{metric} is about {wanted}, this one is about {subject}"));
@@ -248,9 +256,15 @@ impl One<'_> {
         if is_outage != requirement.failure.is_some() {
             self.add("failure", "a metric of outage and failure = \"PART\" go together");
         }
-        let has_client = is_outage || matches!(metric, RequiredMetric::Response(_));
+        let is_capacity = matches!(metric, RequiredMetric::Capacity(_));
+        let has_client = is_outage || is_capacity || matches!(metric, RequiredMetric::Response(_));
         if has_client != requirement.client.is_some() {
-            self.add("client", "a metric of response or outage and client = { kind, at } go together");
+            let problem = "a metric of response, capacity or outage and client = { kind, at } go together";
+            self.add("client", problem);
+        }
+        let crowd = requirement.client.as_ref().map_or(USUAL_CONCURRENCY, |client| client.concurrency);
+        if crowd != USUAL_CONCURRENCY && !is_capacity {
+            self.add("client", "only a metric of capacity has a concurrency; others ask every period_ms");
         }
         self.patience(metric);
         if let (RequiredMetric::Outage(OutageMetric::Lost | OutageMetric::Doubled), Some(client)) =
@@ -394,6 +408,9 @@ impl One<'_> {
             || !(1..=600_000).contains(&client.answer_within_ms.get())
         {
             self.add("client", "period_ms is 1 … 10000, answer_within_ms 1 … 600000");
+        }
+        if !(1..=MOST_CLIENTS).contains(&client.concurrency) {
+            self.add("client", format!("concurrency is 1 … {MOST_CLIENTS}"));
         }
         let is_path = client.path.starts_with('/')
             && client.path.len() <= 1000

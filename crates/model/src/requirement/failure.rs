@@ -20,6 +20,8 @@ pub enum InjectedFailure {
     Qemu(String),
     /// `partition.NAME`: its QEMU and who looks after it.
     Partition(String),
+    /// `domain.NAME`: all partitions of a failure domain at once, each as `partition.NAME`.
+    Domain(String),
     /// `switch.NETWORK.LINK`: the switch of a link is killed.
     Switch(String, u32),
     /// `link.NETWORK.LINK`: the switch of a link stands still for a while, and carries nothing.
@@ -44,7 +46,7 @@ impl InjectedFailure {
             | Self::Disk(name)
             | Self::Cable(_, _, name) => Some(name),
             Self::Clock(name) => name.as_deref(),
-            Self::Switch(..) | Self::Link(..) | Self::Host => None,
+            Self::Switch(..) | Self::Link(..) | Self::Domain(_) | Self::Host => None,
         }
     }
 
@@ -76,7 +78,7 @@ impl FromStr for InjectedFailure {
         let shown: String = text.chars().take(80).collect();
         let wanted = || {
             Reason::from(format!(
-                "\"{shown}\" is no part that can fail: wanted program.NAME, qemu.NAME, partition.NAME, \
+                "\"{shown}\" is no part that can fail: wanted program.NAME, qemu.NAME, partition.NAME, domain.NAME, \
                  switch.NETWORK.LINK, link.NETWORK.LINK, cable.NETWORK.LINK@NAME, disk.NAME, clock.NAME, clock, or host"
             ))
         };
@@ -106,6 +108,7 @@ impl FromStr for InjectedFailure {
             "program" => named(rest).map(Self::Program),
             "qemu" => named(rest).map(Self::Qemu),
             "partition" => named(rest).map(Self::Partition),
+            "domain" => named(rest).map(Self::Domain),
             "switch" => linked(rest).map(|(network, link)| Self::Switch(network, link)),
             "link" => linked(rest).map(|(network, link)| Self::Link(network, link)),
             _ => Err(wanted()),
@@ -119,6 +122,7 @@ impl fmt::Display for InjectedFailure {
             Self::Program(name) => f.pad(&format!("program.{name}")),
             Self::Qemu(name) => f.pad(&format!("qemu.{name}")),
             Self::Partition(name) => f.pad(&format!("partition.{name}")),
+            Self::Domain(name) => f.pad(&format!("domain.{name}")),
             Self::Switch(network, link) => f.pad(&format!("switch.{network}.{link}")),
             Self::Link(network, link) => f.pad(&format!("link.{network}.{link}")),
             Self::Cable(network, link, name) => f.pad(&format!("cable.{network}.{link}@{name}")),
@@ -153,8 +157,8 @@ impl schemars::JsonSchema for InjectedFailure {
     fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         schemars::json_schema!({
             "type": "string",
-            "pattern": "^(host|clock|(program|qemu|partition|disk|clock)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+|cable\\.[^ ]+\\.[0-9]+@[^ ]+)$",
-            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, cable.NETWORK.LINK@NAME, disk.NAME, clock.NAME, clock, host."
+            "pattern": "^(host|clock|(program|qemu|partition|domain|disk|clock)\\.[^ ]+|(switch|link)\\.[^ ]+\\.[0-9]+|cable\\.[^ ]+\\.[0-9]+@[^ ]+)$",
+            "description": "A part that is made to fail: program.NAME, qemu.NAME, partition.NAME, domain.NAME, switch.NETWORK.LINK, link.NETWORK.LINK, cable.NETWORK.LINK@NAME, disk.NAME, clock.NAME, clock, host."
         })
     }
 }
@@ -178,6 +182,21 @@ pub struct Client {
     /// When an answer is late: 1 … 600,000 ms.
     #[serde(default = "usual_within")]
     pub answer_within_ms: Millis,
+    /// Of a metric of capacity: clients that ask at once, 1 … 512, each as soon as it has its answer.
+    #[serde(default = "usual_concurrency", skip_serializing_if = "is_usual_concurrency")]
+    pub concurrency: u32,
+}
+
+/// Clients that ask at once unless said otherwise.
+pub const USUAL_CONCURRENCY: u32 = 8;
+
+const fn usual_concurrency() -> u32 {
+    USUAL_CONCURRENCY
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+const fn is_usual_concurrency(concurrency: &u32) -> bool {
+    *concurrency == USUAL_CONCURRENCY
 }
 
 fn root_path() -> String {

@@ -27,6 +27,8 @@ pub enum RequiredMetric {
     Host(HostProperty),
     /// How long a client outside waits for its answers, `response.p99_ns`.
     Response(ResponseMetric),
+    /// What clients outside get at most, `capacity.answers_per_s`.
+    Capacity(CapacityMetric),
     /// What a client outside sees of a failure, `outage.duration_ns`.
     Outage(OutageMetric),
     /// A number that the user's own test prints, `command`; or of its results, `command.failures`.
@@ -91,6 +93,8 @@ properties! {
         SharedChannels = "shared_channels", Count;
         /// Files of the host that both can write.
         SharedFolders = "shared_folders", Count;
+        /// 1 if both are in the same failure domain.
+        SharedFailureDomains = "shared_failure_domains", Count;
     }
 }
 
@@ -158,6 +162,14 @@ impl ResponseMetric {
 }
 
 properties! {
+    /// What clients outside get when each of them asks again as soon as it has its answer.
+    CapacityMetric: "capacity" {
+        /// Answers in a second, those that came in time.
+        AnswersPerSecond = "answers_per_s", PerSecond;
+    }
+}
+
+properties! {
     /// What a client outside sees of a failure.
     OutageMetric: "outage" {
         /// From the failure until it is answered again for good.
@@ -199,6 +211,7 @@ impl RequiredMetric {
             Self::Network(property) => Some(property.unit()),
             Self::Host(property) => Some(property.unit()),
             Self::Response(metric) => Some(metric.unit()),
+            Self::Capacity(metric) => Some(metric.unit()),
             Self::Outage(metric) => Some(metric.unit()),
             Self::Command(CountedBy::Value) => None,
             Self::Command(counted) => Some(counted.unit()),
@@ -207,7 +220,14 @@ impl RequiredMetric {
 
     /// Whether it is measured again and again, so that it has an interval; else it is looked at.
     pub const fn is_sampled(&self) -> bool {
-        matches!(self, Self::Probe(_) | Self::Command(CountedBy::Value) | Self::Response(_) | Self::Outage(_))
+        matches!(
+            self,
+            Self::Probe(_)
+                | Self::Command(CountedBy::Value)
+                | Self::Response(_)
+                | Self::Capacity(_)
+                | Self::Outage(_)
+        )
     }
 }
 
@@ -219,6 +239,7 @@ fn properties() -> Vec<(&'static str, RequiredMetric)> {
     all.extend(NetworkProperty::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Network(*one))));
     all.extend(HostProperty::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Host(*one))));
     all.extend(ResponseMetric::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Response(*one))));
+    all.extend(CapacityMetric::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Capacity(*one))));
     all.extend(OutageMetric::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Outage(*one))));
     all.extend(CountedBy::ALL.iter().map(|one| (one.as_str(), RequiredMetric::Command(*one))));
     all
@@ -278,6 +299,7 @@ impl fmt::Display for RequiredMetric {
             Self::Network(property) => f.pad(property.as_str()),
             Self::Host(property) => f.pad(property.as_str()),
             Self::Response(metric) => f.pad(metric.as_str()),
+            Self::Capacity(metric) => f.pad(metric.as_str()),
             Self::Outage(metric) => f.pad(metric.as_str()),
             Self::Command(counted) => f.pad(counted.as_str()),
         }
@@ -308,7 +330,7 @@ impl schemars::JsonSchema for RequiredMetric {
         schemars::json_schema!({
             "type": "string",
             "pattern": "^[a-z-]+(\\.[A-Za-z0-9_]+)?$",
-            "description": "PROBE.FIGURE, or a property: placement.…, pair.…, network.…, host.…, response.…, outage.…, command.…"
+            "description": "PROBE.FIGURE, or a property: placement.…, pair.…, network.…, host.…, response.…, capacity.…, outage.…, command.…"
         })
     }
 }

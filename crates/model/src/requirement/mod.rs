@@ -26,8 +26,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use failure::{Client, ClientKind, InjectedFailure};
 pub use limit::RequiredLimit;
 pub use metric::{
-    CountedBy, HostProperty, NetworkProperty, OutageMetric, PairProperty, PlacementProperty, RequiredMetric,
-    ResponseMetric,
+    CapacityMetric, CountedBy, HostProperty, NetworkProperty, OutageMetric, PairProperty, PlacementProperty,
+    RequiredMetric, ResponseMetric,
 };
 pub use one_or_more::OneOrMore;
 pub use read::{KEY, RequirementFile};

@@ -134,7 +134,7 @@ fn set_name(tree: &DeTable<'_>, has_partitions: bool, stem: &str, faults: &mut F
         None if has_partitions => stem.to_owned(),
         None => {
             let fault =
-                Fault::new(&[], "the file has no partitions: write set = \"NAME\", the set that is up");
+                Fault::new(&[KEY], "the file has no partitions: write set = \"NAME\", the set that is up");
             faults.note(Err(fault));
             String::new()
         }

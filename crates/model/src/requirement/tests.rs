@@ -226,13 +226,55 @@ fn what_a_client_waits_needs_a_client_a_load_and_patience() {
     let (client, load) = ("client = { kind = \"http\", at = \"127.0.0.1:80\" }", "load = \"as-is\"");
     assert_eq!(with(client, load, "at_most = \"500 ms\""), Ok(()));
     for (got, told) in [
-        (with("", load, "at_most = \"500 ms\""), "a metric of response or outage and client"),
+        (with("", load, "at_most = \"500 ms\""), "a metric of response, capacity or outage and client"),
         (with(client, "", "at_most = \"500 ms\""), "needs a load"),
         (with(client, load, "at_most = \"1 s\""), "an answer is waited for 1000 ms only"),
         (with(client, load, "at_most = \"5 MB\""), "response.p99_ns is a time"),
     ] {
         let errors = got.expect_err(told);
         assert!(errors.contains(told), "wanted {told}, got {errors}");
+    }
+}
+
+#[test]
+fn what_clients_get_at_most_needs_a_client_and_a_rate() {
+    let with = |client: &str, limit: &str| {
+        let text = format!(
+            "set = \"s\"\n[requirement.R]\ntext = \"x\"\nmetric = \"capacity.answers_per_s\"\nload = \"as-is\"\n{limit}\n{client}\n"
+        );
+        RequirementFile::from_toml(&text, "file").map_err(|errors| errors.to_string())
+    };
+    let client = |more: &str| format!("client = {{ kind = \"http\", at = \"127.0.0.1:80\"{more} }}");
+    let read = with(&client(", concurrency = 64"), "at_least = \"500 /s\"").expect("good");
+    let one = read.requirements.get("R").and_then(|one| one.client.clone());
+    assert_eq!(one.map(|client| client.concurrency), Some(64));
+    let usual = with(&client(""), "at_least = \"500 /s\"").expect("good");
+    assert!(!toml::to_string(&usual).expect("TOML").contains("concurrency"));
+    for (got, told) in [
+        (with("", "at_least = \"500 /s\""), "a metric of response, capacity or outage and client"),
+        (with(&client(""), "at_least = \"500 ms\""), "capacity.answers_per_s is a rate"),
+        (with(&client(", concurrency = 0"), "at_least = \"5 /s\""), "concurrency is 1 … 512"),
+        (with(&client(", concurrency = 513"), "at_least = \"5 /s\""), "concurrency is 1 … 512"),
+    ] {
+        let errors = got.expect_err(told);
+        assert!(errors.contains(told), "wanted {told}, got {errors}");
+    }
+}
+
+#[test]
+fn ids_lead_nowhere_else_when_they_are_taken_for_paths() {
+    let with = |id: &str| {
+        let text = format!(
+            "set = \"s\"\n[requirement.\"{id}\"]\ntext = \"x\"\nmetric = \"host.cpus\"\nhost = true\nexactly = 1\n"
+        );
+        RequirementFile::from_toml(&text, "file").map(drop).map_err(|errors| errors.to_string())
+    };
+    for id in ["R", "2.3.1", "a/b.c/d", "...", "a..b"] {
+        assert_eq!(with(id), Ok(()), "{id}");
+    }
+    for id in ["..", ".", "a/../b", "/a", "a/", "a//b", "../../etc"] {
+        let errors = with(id).expect_err(id);
+        assert!(errors.contains("line 2") && errors.contains("an id has"), "{id}: {errors}");
     }
 }
 
@@ -283,6 +325,9 @@ fn parts_that_fail_come_back_as_written_and_others_are_refused() {
         assert_eq!(failure.to_string(), text);
         assert!(failure.stays());
     }
+    let domain = InjectedFailure::Domain("server-a".to_owned());
+    assert_eq!("domain.server-a".parse(), Ok(domain.clone()));
+    assert_eq!((domain.to_string().as_str(), domain.partition()), ("domain.server-a", None));
     let cable = InjectedFailure::Cable("lab.net".to_owned(), 1, "db.a".to_owned());
     assert_eq!("cable.lab.net.1@db.a".parse(), Ok(cable.clone()));
     assert_eq!((cable.network(), cable.partition()), (Some(("lab.net", 1)), Some("db.a")));

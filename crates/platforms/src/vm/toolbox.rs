@@ -160,7 +160,11 @@ fn find_qemu(named: Option<&str>) -> Result<PathBuf, Reason> {
     find_program(name).ok_or_else(|| format!("no {name} in PATH: {ADVICE}").into())
 }
 
-fn version_of(path: &Path) -> Result<String, Reason> {
+/// What a QEMU says when it is asked for its version.
+///
+/// # Errors
+/// It does not start, or says none.
+pub fn version_of(path: &Path) -> Result<String, Reason> {
     let mut child = Command::new(path)
         .arg("--version")
         .stdin(Stdio::null())

@@ -18,7 +18,7 @@ use units::{Nanos, Reason};
 use super::{Asking, wait};
 
 /// How long a round is at least.
-const ROUND: Duration = Duration::from_secs(2);
+pub(super) const ROUND: Duration = Duration::from_secs(2);
 /// Requests of a round at least.
 const ROUND_REQUESTS: u32 = 20;
 /// How long the first answer is waited for at least.
@@ -29,7 +29,7 @@ pub fn longest(client: &Client) -> Duration {
     first_within(client) + round(client) + client.answer_within_ms.to_duration()
 }
 
-fn first_within(client: &Client) -> Duration {
+pub(super) fn first_within(client: &Client) -> Duration {
     FIRST_WITHIN.max(client.answer_within_ms.to_duration())
 }
 
@@ -79,6 +79,7 @@ impl Asking {
             response_ns: Histogram::from_values(took),
             asked: count(counted.len()),
             missing: count(counted.iter().filter(|one| !self.in_time(one)).count()),
+            over_ns: None,
         }
     }
 }

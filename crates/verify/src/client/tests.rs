@@ -59,6 +59,7 @@ impl Server {
                 path: "/".to_owned(),
                 period_ms,
                 answer_within_ms,
+                concurrency: 8,
             },
         }
     }
@@ -347,4 +348,40 @@ fn nobody_there_is_a_failure_and_an_interruption_ends_it() {
     drop(listener);
     let why = responses(&server.client, &Cancel::new()).expect_err("nobody is there");
     assert!(why.to_string().contains("was answered within 300 ms"), "{why}");
+}
+
+#[test]
+fn a_server_that_answers_one_after_the_other_can_do_no_more_than_that() {
+    for kind in [ClientKind::Echo, ClientKind::Http] {
+        let mut server = Server::start(kind);
+        server.set(ONE_BY_ONE);
+        // Other tests take turns with it.
+        server.client.answer_within_ms = Millis::from_millis(5000);
+        let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+        let (answered, over) = (seen.asked - seen.missing, seen.over_ns.expect("it says so").to_duration());
+        // One of them may have been under way when the round began.
+        let most = over.as_nanos() / TAKES.as_nanos() + 1;
+        assert!(answered > 0 && u128::from(answered) <= most, "{kind:?}: {answered} in {over:?}");
+        assert_eq!(seen.response_ns.count(), seen.asked);
+        // Seven are always before it, unless the round has just begun.
+        let longest = seen.response_ns.buckets().last().expect("some").upper();
+        assert!(u128::from(longest) >= TAKES.as_nanos() * 2, "{longest} ns");
+    }
+}
+
+#[test]
+fn more_at_once_get_no_less_from_a_server_that_answers_all_at_once() {
+    let server = Server::start(ClientKind::Echo);
+    let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+    assert!(seen.asked > 8 && seen.missing < seen.asked, "{seen:?}");
+}
+
+#[test]
+fn of_a_server_that_is_gone_no_capacity_is_told() {
+    for state in [GONE, SILENT] {
+        let server = Server::start(ClientKind::Echo);
+        server.set(state);
+        let error = capacity(&server.client, &Cancel::default()).expect_err("nobody answers");
+        assert!(error.to_string().contains("none was answered within 300 ms"), "{error}");
+    }
 }

@@ -27,6 +27,8 @@ pub struct Parts {
     set: String,
     /// Folders of what is kept, `p/db`, `n/control.0`, with the process that each was.
     ran: BTreeMap<String, ProcessName>,
+    /// The failure domain of each partition that is in one, `p/db`.
+    domains: BTreeMap<String, String>,
     /// How often each had been started again by then.
     restarts: BTreeMap<String, u32>,
     missing: Vec<String>,
@@ -45,9 +47,11 @@ impl Parts {
     /// The set is not up.
     pub fn of(root: &Path, set: &str) -> Result<Self, Reason> {
         let path = root.join(set);
-        if folder::read_set(&path).is_none() {
+        let Some(record) = folder::read_set(&path) else {
             return Err(format!("set \"{set}\" is not up").into());
-        }
+        };
+        let entries = record.set.partitions.into_iter();
+        let domains = entries.filter_map(|(name, one)| Some((format!("p/{name}"), one.failure_domain?)));
         let (mut ran, mut restarts, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         for kept in folder::kept(&path) {
             let (phase, state) = status::phase(&path.join(&kept));
@@ -66,6 +70,7 @@ impl Parts {
             root: root.to_owned(),
             set: set.to_owned(),
             ran,
+            domains: domains.collect(),
             restarts,
             missing,
             armed: Vec::new(),
@@ -120,6 +125,10 @@ impl Parts {
             // Nothing stops running.
             InjectedFailure::Cable(..) | InjectedFailure::Disk(_) | InjectedFailure::Clock(_) => {
                 return Vec::new();
+            }
+            InjectedFailure::Domain(domain) => {
+                let is_in = |kept: &&String| self.domains.get(*kept).is_some_and(|one| one == domain);
+                return self.ran.keys().filter(is_in).collect();
             }
             InjectedFailure::Host => None,
         };
@@ -194,7 +203,10 @@ impl Parts {
     pub fn fail(&mut self, failures: &[InjectedFailure]) -> Result<Instant, Reason> {
         let failed_at = Instant::now();
         // Who looks after them goes first: nothing is to be started again in between.
-        let with_supervisor = failures.iter().filter(|one| matches!(one, InjectedFailure::Partition(_)));
+        let is_whole = |one: &&InjectedFailure| {
+            matches!(one, InjectedFailure::Partition(_) | InjectedFailure::Domain(_))
+        };
+        let with_supervisor = failures.iter().filter(is_whole);
         let doomed: Vec<&String> = with_supervisor.flat_map(|one| self.hit_by(one)).collect();
         let supervisors = doomed.into_iter().try_for_each(|kept| self.kill_supervisor(kept));
         self.armed.iter_mut().try_for_each(|(_, armed)| armed.fire())?;
@@ -239,6 +251,13 @@ impl Parts {
             | InjectedFailure::Disk(_)
             | InjectedFailure::Clock(_) => Ok(()),
             InjectedFailure::Qemu(name) | InjectedFailure::Partition(name) => self.kill(&format!("p/{name}")),
+            InjectedFailure::Domain(domain) => {
+                let all = self.hit_by(failure);
+                if all.is_empty() {
+                    return Err(format!("no partition that runs is in failure domain {domain}").into());
+                }
+                all.into_iter().try_for_each(|kept| self.kill(kept))
+            }
             InjectedFailure::Switch(network, link) => self.kill(&format!("n/{network}.{link}")),
             InjectedFailure::Link(network, link) => {
                 self.signal(&format!("n/{network}.{link}"), Signal::SIGSTOP)

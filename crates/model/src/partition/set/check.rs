@@ -374,6 +374,9 @@ impl PartitionEntry {
             faults.note(name_fits(&at, secret));
             faults.note(absolute(&at, path));
         }
+        if let Some(domain) = &self.failure_domain {
+            faults.note(name_fits(&at("failure_domain"), domain));
+        }
         if let Some(hostname) = &self.hostname {
             faults.note(name_fits(&at("hostname"), hostname));
         }

@@ -137,6 +137,9 @@ pub struct PartitionEntry {
     pub cpu_cap_percent: Option<u32>,
     /// Memory nodes that the guest sees, 1 … `cpus`.
     pub guest_nodes: u32,
+    /// Name of the failure domain that it is in: whatever is in one fails together, as on the server that it stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_domain: Option<String>,
     /// File tree the program sees, read-only: `system` (programs, libraries, `/etc` as everybody may read it, the folder it
     /// starts in, `ro`), `all` of the host's, `none`, or a folder of the host as its root.
     pub files: String,
@@ -225,6 +228,7 @@ impl Default for PartitionEntry {
             cpu_weight: None,
             cpu_cap_percent: None,
             guest_nodes: 1,
+            failure_domain: None,
             files: "system".to_owned(),
             ro: Vec::new(),
             rw: Vec::new(),
