@@ -10,6 +10,7 @@ mod placement_fixture;
 mod set_fixture;
 mod ssh_fixture;
 mod switch_fixture;
+mod verify_fixture;
 
 mod channel_bench;
 mod channels;
@@ -51,6 +52,7 @@ mod sets_verify;
 mod switch;
 mod verify_attacks;
 mod verify_faults;
+mod verify_faults_nested;
 mod verify_outages;
 mod wall;
 mod wall_attacks;

@@ -5,18 +5,22 @@
 //! ```
 //! With `--nocapture` the matrix of `docs/verify.md` is printed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use bulkhead::model::partition::set::{Phase, SetStatus};
-use bulkhead::model::verification::{RequirementVerdict, Verification};
-use nix::sched::{CpuSet, sched_setaffinity};
+use bulkhead::model::partition::set::Phase;
+use bulkhead::model::verification::RequirementVerdict;
+use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use skips::{Need, skip};
 
+use crate::exec_fixture::free_port;
 use crate::set_fixture::{Bench, PATIENCE, guests_are_there};
+use crate::verify_fixture::{ECHO, Plant};
 
 /// Two that are pinned beside each other, one with a weight, one with a cap.
 const SET: &str = r#"
@@ -58,159 +62,32 @@ const OF_ALL: &str = include_str!("fixtures/requirements-of-all.toml");
 
 const LETTERS: [&str; 4] = ["a", "b", "c", "d"];
 
-struct Plant {
-    bench: Bench,
-    folder: PathBuf,
-    requirements: String,
-    out: String,
-    rows: Vec<(String, BTreeMap<String, RequirementVerdict>)>,
-    wrong: Vec<String>,
+/// All four with requirements of each, and the program that is their user's own test.
+fn start() -> Plant {
+    let bench = Bench::real().with_own_program();
+    let (programs, config) = (bench.path("programs"), bench.path("shown"));
+    for folder in [&programs, &config] {
+        fs::create_dir(folder).expect("the test's own files");
+    }
+    let set = SET.replace("SHOWN", config.to_str().expect("plain"));
+    let of_each = LETTERS.map(|name| {
+        // a and b: c and d may run beside each; those two: all three others.
+        let neighbours = if matches!(name, "a" | "b") { "2" } else { "3" };
+        OF_EACH.replace('X', name).replace("NEIGHBOURS", neighbours)
+    });
+    let folder = programs.to_str().expect("plain");
+    let requirements = format!("{OF_ALL}{}", of_each.concat()).replace("FOLDER", folder);
+    let plant = Plant::start(bench, &set, requirements);
+    write_test(&plant, "exit 0");
+    plant
 }
 
-impl Plant {
-    fn start() -> Self {
-        let bench = Bench::real().with_own_program();
-        let folder = bench.path("programs");
-        fs::create_dir(&folder).expect("the test's own files");
-        let shown = folder.to_str().expect("plain").to_owned();
-        let config = bench.path("shown");
-        fs::create_dir(&config).expect("the test's own files");
-        let set = SET.replace("SHOWN", config.to_str().expect("plain"));
-        let said = bench.up(&bench.file("plant.toml", &set));
-        assert_eq!(said.code, Some(0), "{said:?}");
-        let of_each = LETTERS.map(|name| {
-            // a and b: c and d may run beside each; those two: all three others.
-            let neighbours = if matches!(name, "a" | "b") { "2" } else { "3" };
-            OF_EACH.replace('X', name).replace("NEIGHBOURS", neighbours)
-        });
-        let requirements = format!("{OF_ALL}{}", of_each.concat()).replace("FOLDER", &shown);
-        let out = bench.path("evidence").to_str().expect("plain").to_owned();
-        let plant = Self { bench, folder, requirements, out, rows: Vec::new(), wrong: Vec::new() };
-        plant.write_test("exit 0");
-        plant
-    }
-
-    /// The user's own test of all partitions.
-    fn write_test(&self, words: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        let path = self.folder.join("test");
-        fs::write(&path, format!("#!/bin/sh\n{words}\n")).expect("the test's own files");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own files");
-    }
-
-    fn verify(&self, requirements: &str, words: &[&str]) -> BTreeMap<String, RequirementVerdict> {
-        let file = self.bench.path("requirements.toml");
-        fs::write(&file, requirements).expect("the test's own files");
-        let file = file.to_str().expect("plain");
-        let said = self.bench.call(&[&["verify", file, "--out", &self.out], words].concat());
-        assert!(matches!(said.code, Some(0 | 1 | 4)), "{said:?}");
-        let text = fs::read(format!("{}/verify.json", self.out)).expect("it is written");
-        let told: Verification = serde_json::from_slice(&text).expect("a verification");
-        let all = told.requirements.into_iter().map(|one| (one.id, one.verdict));
-        all.filter(|(_, verdict)| *verdict != RequirementVerdict::Pass).collect()
-    }
-
-    /// Makes a fault, looks, takes it back and looks again. `wanted` are those without parts.
-    fn fault(&mut self, name: &str, wanted: &[&str], make: impl FnOnce(&Self), undo: impl FnOnce(&Self)) {
-        make(self);
-        let before = self.rounds();
-        let flipped = self.verify(&self.requirements, &[]);
-        // What is not there was looked for until the time was over, once.
-        let grown = self.rounds().saturating_sub(before);
-        assert!(grown < 50, "{name}: {grown} rounds");
-        undo(self);
-        self.row(name, wanted, flipped);
-        let left = self.verify(&self.requirements, &[]);
-        if !left.is_empty() {
-            self.wrong.push(format!("after {name} was taken back: {left:?}"));
-        }
-    }
-
-    fn rounds(&self) -> usize {
-        let journal = fs::read_to_string(format!("{}/journal.jsonl", self.out)).expect("it is written");
-        journal.lines().count()
-    }
-
-    /// What was seen of a fault.
-    fn row(&mut self, name: &str, wanted: &[&str], flipped: BTreeMap<String, RequirementVerdict>) {
-        let mut wanted: BTreeSet<String> = wanted.iter().map(|id| (*id).to_owned()).collect();
-        let parents: Vec<String> = wanted.iter().filter_map(|id| parent(id)).collect();
-        wanted.extend(parents);
-        let got: BTreeSet<String> = flipped.keys().cloned().collect();
-        if got != wanted {
-            self.wrong.push(format!("{name}: wanted {wanted:?}, got {flipped:?}"));
-        }
-        self.rows.push((name.to_owned(), flipped));
-    }
-
-    /// Edits the requirement with this id by replacing a part of it, and looks.
-    fn edited(&self, id: &str, from: &str, to: &str, words: &[&str]) -> BTreeMap<String, RequirementVerdict> {
-        let head =
-            if id.contains('.') { format!("[requirement.\"{id}\"]") } else { format!("[requirement.{id}]") };
-        let at = self.requirements.find(&head).expect("it is there");
-        let (before, own) = self.requirements.split_at(at);
-        self.verify(&format!("{before}{}", own.replacen(from, to, 1)), words)
-    }
-
-    fn partition(&self, name: &str) -> Process {
-        let set = status(&self.bench);
-        let one = set.partitions.into_iter().find(|one| one.name == name).expect("a partition");
-        let threads = one.given.map(|given| given.cpus.iter().map(|cpu| cpu.thread).collect());
-        Process { pid: one.pid.expect("it runs"), threads: threads.unwrap_or_default() }
-    }
-
-    fn call(&self, words: &[&str]) {
-        let said = self.bench.call(words);
-        assert_eq!(said.code, Some(0), "{said:?}");
-    }
-
-    /// Lets the virtual CPUs of a partition run on these CPUs.
-    fn pin(&self, name: &str, cpus: &[usize]) {
-        let mut set = CpuSet::new();
-        for cpu in cpus {
-            set.set(*cpu).expect("a CPU");
-        }
-        for thread in self.partition(name).threads {
-            sched_setaffinity(Pid::from_raw(i32::try_from(thread).expect("a number")), &set)
-                .expect("it runs");
-        }
-    }
-}
-
-struct Process {
-    pid: u32,
-    threads: Vec<u32>,
-}
-
-impl Process {
-    /// A file of the CPU group that it is in, by its name in both versions.
-    fn group(&self, old: &str, new: &str) -> (PathBuf, bool) {
-        let groups = fs::read_to_string(format!("/proc/{}/cgroup", self.pid)).expect("it runs");
-        for line in groups.lines() {
-            let mut parts = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (parts.next().expect("controllers"), parts.next().expect("a path"));
-            let is_old = controllers.split(',').any(|one| one == "cpu");
-            let mount = if is_old { "/sys/fs/cgroup/cpu" } else { "/sys/fs/cgroup" };
-            let file =
-                Path::new(mount).join(path.trim_start_matches('/')).join(if is_old { old } else { new });
-            if (is_old || controllers.is_empty()) && file.exists() {
-                return (file, is_old);
-            }
-        }
-        panic!("no CPU group holds {}: {groups}", self.pid);
-    }
-}
-
-fn status(bench: &Bench) -> SetStatus {
-    let said = bench.call(&["ps", "--json"]);
-    let sets: Vec<SetStatus> = serde_json::from_str(&said.out).expect("ps --json");
-    sets.into_iter().find(|set| set.set == "plant").expect("it is up")
-}
-
-/// `a` of `a.place`; the requirements about more than one partition have none.
-fn parent(id: &str) -> Option<String> {
-    let (parent, part) = id.split_once('.')?;
-    (LETTERS.contains(&parent) && part != "weight").then(|| parent.to_owned())
+/// The user's own test of all partitions.
+fn write_test(plant: &Plant, words: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    let path = plant.bench.path("programs/test");
+    fs::write(&path, format!("#!/bin/sh\n{words}\n")).expect("the test's own files");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the test's own files");
 }
 
 /// Some that are about one partition.
@@ -223,8 +100,8 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     if !guests_are_there() {
         return;
     }
-    let mut plant = Plant::start();
-    assert_eq!(plant.verify(&plant.requirements, &[]), BTreeMap::new());
+    let mut plant = start();
+    assert_eq!(plant.look(&[]), BTreeMap::new());
     places(&mut plant);
     shares(&mut plant);
     neighbours(&mut plant);
@@ -235,15 +112,7 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     stops(&mut plant);
     deaths(&mut plant);
     another_program(&mut plant);
-    for (name, flipped) in &plant.rows {
-        let words: Vec<String> =
-            flipped.iter().map(|(id, verdict)| format!("{id} {}", verdict.as_str())).collect();
-        println!("| {name} | {} |", words.join(", "));
-    }
-    println!("{} faults, {} of them wrong", plant.rows.len(), plant.wrong.len());
-    assert!(plant.wrong.is_empty(), "{}", plant.wrong.join("\n"));
-    assert_eq!(plant.bench.call(&["down", "plant"]).code, Some(0));
-    plant.bench.assert_nothing_left("after the faults");
+    plant.end();
 }
 
 /// Pins that are lost, or lead to the other's CPU.
@@ -330,16 +199,16 @@ fn programs(plant: &mut Plant) {
         plant.fault(
             &format!("{name}: its user's own test fails"),
             &[&wanted],
-            |plant| plant.write_test(&format!("[ $1 != {name} ]")),
-            |plant| plant.write_test("exit 0"),
+            |plant| write_test(plant, &format!("[ $1 != {name} ]")),
+            |plant| write_test(plant, "exit 0"),
         );
     }
-    let test = plant.folder.join("test");
+    let test = plant.bench.path("programs/test");
     plant.fault(
         "the user's own test is gone",
         &["a.test", "b.test", "c.test", "d.test"],
         |_| fs::remove_file(&test).expect("it was there"),
-        |plant| plant.write_test("exit 0"),
+        |plant| write_test(plant, "exit 0"),
     );
 }
 
@@ -367,7 +236,7 @@ fn edits(plant: &mut Plant) {
         let flipped = plant.edited(id, from, to, &[]);
         plant.row(&format!("{id}: limit edited"), &[id], flipped);
     }
-    plant.verify(&plant.requirements, &[]);
+    plant.look(&[]);
     for (id, ..) in &all {
         let flipped = plant.edited(id, "text = \"", "text = \"Now: ", &["--no-run"]);
         assert!(flipped.values().all(|verdict| *verdict == RequirementVerdict::Stale), "{id}: {flipped:?}");
@@ -377,11 +246,11 @@ fn edits(plant: &mut Plant) {
 
 /// What results rest on is another one, and nothing is run: places, neighbours.
 fn basis(plant: &mut Plant) {
-    assert_eq!(plant.verify(&plant.requirements, &[]), BTreeMap::new());
+    assert_eq!(plant.look(&[]), BTreeMap::new());
     for name in ["a", "b"] {
         let (own, other) = if name == "a" { (0, 1) } else { (1, 0) };
         plant.pin(name, &[other]);
-        let flipped = plant.verify(&plant.requirements, &["--no-run"]);
+        let flipped = plant.look(&["--no-run"]);
         plant.pin(name, &[own]);
         let mut wanted = all_of(name, &["place", "runs", "restarts", "sockets"]);
         // Whatever is beside a partition that moves.
@@ -394,7 +263,7 @@ fn basis(plant: &mut Plant) {
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     let new = plant.bench.path("shown/new");
     fs::write(&new, "y").expect("the test's own files");
-    let flipped = plant.verify(&plant.requirements, &["--no-run"]);
+    let flipped = plant.look(&["--no-run"]);
     fs::remove_file(new).expect("it was there");
     plant.row("c: a file more in a folder that it is shown, nothing run", &wanted, flipped);
     let file = plant.bench.file("other.toml", NEIGHBOUR);
@@ -402,10 +271,10 @@ fn basis(plant: &mut Plant) {
     wanted.push("host.memory".to_owned());
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     assert_eq!(plant.bench.up(&file).code, Some(0));
-    let flipped = plant.verify(&plant.requirements, &["--no-run"]);
+    let flipped = plant.look(&["--no-run"]);
     plant.call(&["down", "other"]);
     plant.row("another set comes up on the same CPUs, nothing run", &wanted, flipped);
-    assert_eq!(plant.verify(&plant.requirements, &["--no-run"]), BTreeMap::new(), "all is as it was");
+    assert_eq!(plant.look(&["--no-run"]), BTreeMap::new(), "all is as it was");
 }
 
 fn stops(plant: &mut Plant) {
@@ -432,12 +301,12 @@ fn stops(plant: &mut Plant) {
 }
 
 fn deaths(plant: &mut Plant) {
-    let set = status(&plant.bench);
+    let set = plant.status();
     let switch = set.switches.iter().find(|one| one.name == "control.1").expect("a switch");
     let pid = Pid::from_raw(i32::try_from(switch.pid.expect("it runs")).expect("a number"));
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it runs");
+    kill(pid, Signal::SIGKILL).expect("it runs");
     let is_back = || {
-        let set = status(&plant.bench);
+        let set = plant.status();
         set.switches
             .iter()
             .any(|one| one.name == "control.1" && one.phase == Phase::Running && one.restarts > 0)
@@ -446,13 +315,13 @@ fn deaths(plant: &mut Plant) {
     while !is_back() {
         assert!(began.elapsed() < PATIENCE, "the switch never came back");
     }
-    let flipped = plant.verify(&plant.requirements, &[]);
+    let flipped = plant.look(&[]);
     plant.row("a switch was killed and started again", &["net.restarts"], flipped);
 }
 
 /// This program is replaced by another one, and nothing is run.
 fn another_program(plant: &mut Plant) {
-    let was = plant.verify(&plant.requirements, &[]);
+    let was = plant.look(&[]);
     assert_eq!(was.keys().collect::<Vec<_>>(), ["net.restarts"], "the switch was started again");
     let (own, next) = (&plant.bench.program, plant.bench.path("bulkhead.next"));
     fs::copy(own, &next).expect("a copy");
@@ -463,7 +332,7 @@ fn another_program(plant: &mut Plant) {
         .arg(own)
         .status();
     assert!(longer.expect("a shell").success(), "the test's own files");
-    let flipped = plant.verify(&plant.requirements, &["--no-run"]);
+    let flipped = plant.look(&["--no-run"]);
     assert!(flipped.values().all(|verdict| *verdict == RequirementVerdict::Stale), "{flipped:?}");
     let parts = ["place", "runs", "restarts", "sockets", "alone", "test"];
     let mut wanted: Vec<String> = LETTERS.iter().flat_map(|name| all_of(name, &parts)).collect();
@@ -472,4 +341,118 @@ fn another_program(plant: &mut Plant) {
     );
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     plant.row("this program is another one, nothing run", &wanted, flipped);
+}
+
+/// What only shows when something is measured: a neighbour on the same CPU that may become loud, and two that talk.
+const MEASURED: &str = r#"
+[network.control]
+
+[partition.a]
+program = ["/bin/sleep", "1000"]
+pin = "0"
+
+[partition.n]
+program = ["/bin/sh", "-c", "while :; do if [ -e FOLDER/told/loud ]; then i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done; else sleep 0.2; fi; done"]
+rw = ["FOLDER/told"]
+pin = "0"
+cpu_weight = 10000
+
+[partition.db]
+program = ["/usr/bin/python3", "FOLDER/echo.py"]
+ro = ["FOLDER"]
+networks = ["control"]
+ready = { tcp = 9000 }
+
+[partition.web]
+program = ["/usr/bin/python3", "FOLDER/echo.py", "db"]
+ro = ["FOLDER"]
+networks = ["control"]
+after = ["db"]
+ports = ["PORT:9000"]
+ready = { tcp = 9000 }
+"#;
+
+/// Limits are far from what either is with and without the fault: nothing is told of how much a fault matters.
+const MEASURED_LIMITS: &str = r#"
+set = "plant"
+
+[requirement."a.work"]
+text = "99 of 100 small pieces of work take a at most 40 ms."
+partition = "a"
+metric = "fwq.quantum_p99_ns"
+at_most = "40 ms"
+load = "as-is"
+
+[requirement."web.answers"]
+text = "Half of all who ask are answered within 200 ms."
+metric = "response.p50_ns"
+at_most = "200 ms"
+load = "as-is"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
+"#;
+
+/// A process that stands still most of the time, until this is dropped.
+struct Slow {
+    is_over: Arc<AtomicBool>,
+    slows: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Slow {
+    fn start(pid: u32) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&is_over);
+        let pid = Pid::from_raw(i32::try_from(pid).expect("a number"));
+        let slows = std::thread::spawn(move || {
+            while !ends.load(Ordering::SeqCst) {
+                let _ = kill(pid, Signal::SIGSTOP);
+                std::thread::sleep(Duration::from_millis(500));
+                let _ = kill(pid, Signal::SIGCONT);
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        Self { is_over, slows: Some(slows) }
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.slows.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn each_fault_that_only_measuring_can_see_flips_what_it_must() {
+    if !guests_are_there() {
+        return;
+    }
+    if std::env::var_os("BULKHEAD_NESTED").is_none() {
+        return skip(Need::Long, "BULKHEAD_NESTED=1 measures beside a loud neighbour and over a slow switch");
+    }
+    let bench = Bench::real();
+    let folder = bench.file("echo.py", "").parent().expect("a folder").to_owned();
+    fs::write(folder.join("echo.py"), ECHO).expect("the test's own files");
+    fs::create_dir(folder.join("told")).expect("the test's own files");
+    let port = free_port().to_string();
+    let here = |text: &str| text.replace("FOLDER", folder.to_str().expect("plain")).replace("PORT", &port);
+    let mut plant = Plant::start(bench, &here(MEASURED), here(MEASURED_LIMITS));
+    assert_eq!(plant.look(&[]), BTreeMap::new());
+    let loud = folder.join("told/loud");
+    plant.fault(
+        "a's neighbour on the same CPU becomes loud",
+        &["a.work"],
+        |_| fs::write(&loud, "").expect("the test's own files"),
+        |_| fs::remove_file(&loud).expect("the test's own files"),
+    );
+    let slow = std::cell::RefCell::new(None);
+    plant.fault(
+        "the switch becomes slow",
+        &["web.answers"],
+        |plant| {
+            let switch = plant.status().switches.into_iter().next().and_then(|switch| switch.pid);
+            *slow.borrow_mut() = Some(Slow::start(switch.expect("it runs")));
+        },
+        |_| drop(slow.take()),
+    );
+    plant.end();
 }

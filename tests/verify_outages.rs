@@ -9,30 +9,10 @@ use std::time::{Duration, Instant};
 use crate::exec_fixture::free_port;
 use crate::set_fixture;
 
+use crate::verify_fixture::ECHO;
 use bulkhead::model::partition::set::Phase;
 use bulkhead::model::verification::{Observed, Outage, RequirementVerdict, Verification, VerifyLine};
 use set_fixture::{Bench, PATIENCE, guests_are_there, verdicts};
-
-/// Echoes lines; with a name, what that one over the network echoes.
-const ECHO: &str = "
-import socket, socketserver, sys
-class Handler(socketserver.StreamRequestHandler):
-    def handle(self):
-        if len(sys.argv) == 1:
-            for line in self.rfile:
-                self.wfile.write(line)
-            return
-        beyond = socket.create_connection((sys.argv[1], 9000), 5)
-        beyond.settimeout(5)
-        answers = beyond.makefile('rb')
-        for line in self.rfile:
-            beyond.sendall(line)
-            self.wfile.write(answers.readline())
-class Server(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-Server(('', 9000), Handler).serve_forever()
-";
 
 const RELAY: &str = r#"
 [network.control]
