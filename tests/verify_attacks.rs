@@ -22,7 +22,7 @@ type Case = (&'static str, &'static str, &'static str, RequirementVerdict);
 const COUNTED: &str = "metric = \"command.failures\"\nexactly = 0";
 const PRINTED: &str = "metric = \"command\"\nload = \"as-is\"\nat_most = \"10 ms\"";
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 16] = [
     ("good", COUNTED, "echo 1..1; echo ok 1", RequirementVerdict::Pass),
     (
         "nested",
@@ -66,6 +66,20 @@ const CASES: [Case; 14] = [
         "setsid env -i /bin/sh -c '/bin/sleep 4748 & /bin/sleep 4748' & sleep 0.1; echo 1..1; echo ok 1",
         RequirementVerdict::Pass,
     ),
+    // Its first thread has ended, and another one goes on: it seems to be dead.
+    (
+        "headless",
+        COUNTED,
+        "setsid python3 -c \"import ctypes, threading, time\ndef beat():\n while True: print('x', file=open('beat', 'a')); time.sleep(.02)\nthreading.Thread(target=beat).start(); ctypes.CDLL(None).pthread_exit(None)\" & until [ -s beat ]; do sleep .1; done; echo 1..1; echo ok 1",
+        RequirementVerdict::Pass,
+    ),
+    // Whoever waits for it is killed: nobody knows how it ended.
+    (
+        "parent",
+        COUNTED,
+        "setsid sleep 4753 & echo 1..1; echo ok 1; kill -9 $PPID; sleep 4753",
+        RequirementVerdict::Undecided,
+    ),
     // It prints milliseconds, as its limit is written.
     ("unit", PRINTED, "echo 500", RequirementVerdict::Fail),
 ];
@@ -105,7 +119,11 @@ fn tests_that_fail_are_never_taken_for_good_and_nothing_of_them_stays() {
     for (id, _, _, verdict) in CASES {
         assert_eq!(all[id], verdict, "{id}: {said:?}");
     }
-    assert!(!sleeps("4747") && !sleeps("4748"), "a daemon of a test stays behind");
+    assert!(!["4747", "4748", "4753"].iter().any(|one| sleeps(one)), "a daemon of a test stays behind");
+    let beats = || fs::metadata(bench.path("beat")).expect("it has beaten").len();
+    let before = beats();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(beats(), before, "a process without its first thread stays behind");
     let journal = fs::read_to_string(format!("{out}/journal.jsonl")).expect("it is written");
     assert!(journal.contains("DISASTER"), "what a test printed that was not done in time is kept");
 

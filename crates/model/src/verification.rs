@@ -270,9 +270,19 @@ pub struct Responses {
     pub asked: u64,
     /// Those that were not answered in time.
     pub missing: u64,
-    /// Of a round in which clients asked as fast as they were answered: how long it was. All of its requests ended in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub over_ns: Option<Nanos>,
+    /// Of a round in which clients asked as fast as they were answered: what each had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<ClientCycles>,
+}
+
+/// Whole cycles of a client, from one answer to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ClientCycles {
+    /// Answers that came in time, the one that began the first cycle not counted.
+    pub answers: u64,
+    /// How long that took.
+    pub over_ns: Nanos,
 }
 
 /// What a client outside saw of a failure. Times count from the moment at which the part was made to fail.

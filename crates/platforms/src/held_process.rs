@@ -80,6 +80,14 @@ pub fn children(parent: u32) -> io::Result<Vec<u32>> {
     Ok(found.into_iter().map(|(_, pid)| pid).collect())
 }
 
+/// Children of process `parent`, also those that seem dead: of one whose first thread has ended others may go on.
+///
+/// # Errors
+/// There is no `/proc`.
+pub fn all_children(parent: u32) -> io::Result<Vec<u32>> {
+    Ok(pids()?.filter(|pid| Stat::of(*pid).is_some_and(|stat| stat.parent == parent)).collect())
+}
+
 /// Numbers of all processes.
 fn pids() -> io::Result<impl Iterator<Item = u32>> {
     let names = fs::read_dir("/proc")?.flatten().map(|entry| entry.file_name());

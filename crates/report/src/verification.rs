@@ -26,40 +26,45 @@ pub(crate) fn printable(text: &str) -> String {
 pub(crate) fn headline(verification: &Verification) -> String {
     let of = verification.requirements.len();
     let count = |verdict| verification.count(verdict);
-    let plural = |number: usize| if number == 1 { "is" } else { "are" };
-    let mut parts = Vec::new();
-    let failing = count(RequirementVerdict::Fail);
-    if failing > 0 {
-        parts.push(format!("{failing} of {of} requirements {}", if failing == 1 { "fails" } else { "fail" }));
-    }
-    for verdict in [RequirementVerdict::Undecided, RequirementVerdict::Stale] {
-        let number = count(verdict);
-        if number > 0 {
-            parts.push(format!("{number} {} {}", plural(number), verdict.as_str()));
-        }
-    }
-    let skipped = count(RequirementVerdict::NotRun);
-    if skipped > 0 {
-        parts.push(format!("{skipped} {} not run", if skipped == 1 { "was" } else { "were" }));
-    }
-    let without = count(RequirementVerdict::NotApplicable);
-    let tail = if without > 0 { format!("; {without} cannot be tested") } else { String::new() };
+    let parts: Vec<String> = [
+        (RequirementVerdict::Fail, "fails", "fail"),
+        (RequirementVerdict::Undecided, "is undecided", "are undecided"),
+        (RequirementVerdict::Stale, "is stale", "are stale"),
+        (RequirementVerdict::NotRun, "was not run", "were not run"),
+    ]
+    .into_iter()
+    .map(|(verdict, one, more)| (count(verdict), one, more))
+    .filter(|(number, ..)| *number > 0)
+    .enumerate()
+    .map(|(at, (number, one, more))| {
+        let of = if at == 0 { format!(" of {of} requirements") } else { String::new() };
+        format!("{number}{of} {}", if number == 1 { one } else { more })
+    })
+    .collect();
+    let tail = untested(verification);
     let whole = if verification.is_whole { "" } else { " It was interrupted." };
+    let passed = count(RequirementVerdict::Pass);
     if parts.is_empty() {
-        let passed = count(RequirementVerdict::Pass);
-        let all = if without == 0 {
-            format!("All {of} requirements hold")
-        } else {
-            format!("{passed} of {of} requirements hold")
-        };
-        return format!("{all}{tail}.{whole}");
+        let some = if passed == of { format!("All {of}") } else { format!("{passed} of {of}") };
+        return format!("{some} requirements hold{tail}.{whole}");
     }
-    parts.push(match count(RequirementVerdict::Pass) {
+    let hold = match passed {
         0 => "none holds".to_owned(),
         1 => "1 holds".to_owned(),
         passed => format!("{passed} hold"),
-    });
-    format!("{}{tail}.{whole}", parts.join(", "))
+    };
+    format!("{}, {hold}{tail}.{whole}", parts.join(", "))
+}
+
+/// What cannot be tested, and what cannot because a part of it cannot.
+fn untested(verification: &Verification) -> String {
+    let all = verification.requirements.iter().filter(|one| one.verdict == RequirementVerdict::NotApplicable);
+    let (own, whole): (Vec<_>, Vec<_>) = all.partition(|one| one.requirement.not_tested.is_some());
+    match (own.len(), whole.len()) {
+        (0, 0) => String::new(),
+        (own, 0) => format!("; {own} cannot be tested"),
+        (own, whole) => format!("; {own} cannot be tested, nor {whole} as a whole"),
+    }
 }
 
 /// Whom a requirement is about, in words.

@@ -9,6 +9,7 @@
 mod capacity;
 mod heard;
 mod responses;
+mod until;
 
 use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -27,6 +28,7 @@ use units::{Nanos, Reason};
 pub use capacity::{capacity, longest_capacity};
 use heard::Heard;
 pub use responses::{longest, responses};
+use until::Until;
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
@@ -343,7 +345,7 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
             let started = thread::Builder::new().name("request".to_owned()).spawn(move || {
                 become_real_time(PRIORITY);
                 let address = asks.address.load(Ordering::SeqCst);
-                if is_answered(&owned, address).unwrap_or(false) {
+                if is_answered(&owned, address, &asks.is_over).unwrap_or(false) {
                     asks.take(&mut vec![(number, Instant::now())], true);
                 } else {
                     asks.give_up(address, &owned);
@@ -358,22 +360,20 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
     }
 }
 
-fn is_answered(client: &Client, address: usize) -> std::io::Result<bool> {
+fn is_answered(client: &Client, address: usize, is_over: &AtomicBool) -> std::io::Result<bool> {
     let within = client.answer_within_ms.to_duration();
     let until = Instant::now() + within;
     let at = client.at.all().get(address).ok_or(ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(at, within)?;
-    let left = || until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     if client.kind == ClientKind::Greeting {
-        stream.set_read_timeout(Some(left()))?;
-        return Ok(stream.read(&mut [0; 1])? > 0);
+        return Ok(Until { stream: &stream, deadline: until, is_over }.read(&mut [0; 1])? > 0);
     }
-    stream.set_write_timeout(Some(left()))?;
+    stream.set_write_timeout(Some(within))?;
     let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", client.path, at);
     stream.write_all(request.as_bytes())?;
-    stream.set_read_timeout(Some(left()))?;
     let mut line = String::new();
-    BufReader::new(stream.take(MOST_HEAD)).read_line(&mut line)?;
+    let answer = Until { stream: &stream, deadline: until, is_over };
+    BufReader::new(answer.take(MOST_HEAD)).read_line(&mut line)?;
     let mut words = line.split_ascii_whitespace();
     let is_http = words.next().is_some_and(|word| word.starts_with("HTTP/1."));
     let status = words.next().and_then(|word| word.parse::<u16>().ok());

@@ -11,9 +11,8 @@ pub mod keeper;
 mod reports;
 
 use std::io::Read;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -35,8 +34,6 @@ const DRAINS_WITHIN: Duration = Duration::from_secs(1);
 const SHOWN: usize = 400;
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// Exit codes of signals begin here.
-const SIGNALLED: i32 = 128;
 
 /// Where a command runs.
 #[derive(Debug, Clone, Copy)]
@@ -81,12 +78,7 @@ pub fn run(
     let output = kept.process.stdout.take().map(|pipe| follow(pipe, MOST_READ));
     let errors = kept.process.stderr.take().map(|pipe| follow(pipe, 0));
     let ended = wait(&kept.process, limit, cancel);
-    let last = match kept.end() {
-        Ok(last) => last,
-        Err(why) => {
-            return Ok(Observed::Failed { reason: format!("{program} cannot be started: {why}").into() });
-        }
-    };
+    let last = kept.end();
     let printed = |stream: Option<Followed>| stream.map(Followed::end).unwrap_or_default();
     let (output, errors) = (printed(output), printed(errors));
     match (ended, last) {
@@ -96,10 +88,8 @@ pub fn run(
                 format!("{program} did not end within {} s{}", limit.as_secs(), said(&output, &errors));
             Ok(Observed::Failed { reason: said.into() })
         }
-        (Waited::Ended, Ok(status)) => Ok(Observed::Commanded(commanded(status, &output, &errors))),
-        (Waited::Ended, Err(error)) => {
-            Ok(Observed::Failed { reason: format!("{program}: its end is not known: {error}").into() })
-        }
+        (Waited::Ended, Ok(code)) => Ok(Observed::Commanded(commanded(code, &output, &errors))),
+        (Waited::Ended, Err(error)) => Ok(Observed::Failed { reason: format!("{program} {error}").into() }),
     }
 }
 
@@ -196,14 +186,13 @@ fn follow(mut pipe: impl Read + Send + 'static, most: usize) -> Followed {
     Followed { printed, reader }
 }
 
-fn commanded(status: ExitStatus, output: &Printed, errors: &Printed) -> Commanded {
+fn commanded(exit_code: i32, output: &Printed, errors: &Printed) -> Commanded {
     let last = String::from_utf8_lossy(&output.last);
-    let signal = status.signal().map(|signal| SIGNALLED + signal);
     let read = reports::read(&String::from_utf8_lossy(&output.first), output.is_cut);
     let cut =
         output.is_cut.then(|| format!("it printed more than {} MiB, and no more is read", MOST_READ >> 20));
     Commanded {
-        exit_code: status.code().or(signal).unwrap_or(-1),
+        exit_code,
         value: number(&last),
         tests: read.tests,
         unread: cut.or(read.unread),

@@ -12,7 +12,7 @@
 use model::requirement::{
     CapacityMetric, Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement, ResponseMetric,
 };
-use model::verification::{Judged, Observed, Outage, RequirementVerdict, Responses, TestRound};
+use model::verification::{ClientCycles, Judged, Observed, Outage, RequirementVerdict, Responses, TestRound};
 use stats::interval::median_interval;
 use stats::looks::confidence_at;
 use stats::summary::histogram_quantile;
@@ -412,8 +412,11 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
         },
         (RequiredMetric::Response(wanted), Observed::Responses(seen)) => of_responses(*wanted, seen)?,
         (RequiredMetric::Capacity(CapacityMetric::AnswersPerSecond), Observed::Responses(seen)) => {
-            let over = seen.over_ns.ok_or("the journal does not say how long was asked")?;
-            seen.asked.saturating_sub(seen.missing) as f64 / over.to_duration().as_secs_f64()
+            if seen.clients.is_empty() {
+                return Err("the journal does not say what each client had".into());
+            }
+            let rate = |one: &ClientCycles| one.answers as f64 / one.over_ns.to_duration().as_secs_f64();
+            seen.clients.iter().map(rate).sum()
         }
         (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
         _ => return Err("the journal holds another kind of test".into()),

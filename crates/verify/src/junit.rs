@@ -30,7 +30,12 @@ pub fn xml(verification: &Verification) -> Result<String, Reason> {
 
 /// Its name is not the requirement's alone: importers take both for ids, which must differ.
 fn case(set: &str, one: &RequirementResult) -> TestCase {
-    let reason = one.direct.as_ref().map_or("only its parts are tested", |judged| &judged.reason);
+    let own = one.direct.as_ref().filter(|judged| judged.verdict == one.verdict);
+    let reason = match (own, one.verdict) {
+        (Some(judged), _) => judged.reason.as_str(),
+        (None, RequirementVerdict::NotApplicable) => "a part of it cannot be tested",
+        (None, _) => "because of its parts",
+    };
     let stopped = |kind| {
         let mut status = TestCaseStatus::non_success(kind);
         status.set_message(format!("{}: {reason}", one.verdict.as_str()));

@@ -2,45 +2,61 @@
 //! loop). Nobody waits for a period, so what comes back a second is what the server can.
 //!
 //! ```text
-//!  clients ask ─► first answer ─► counts what ends within a round ─► a rate, and how long each answer took under it
+//!  clients ask ─► the first answer ─► a round: two seconds, and until each has a few answers ─► cycles of each client, and their time
 //! ```
-//! They are ordinary threads: a host that has no CPU for those who ask has none for more of them either.
+//! A rate is that of whole cycles, from one answer of a client to a later one: a round of a fixed length would count more or fewer
+//! answers than there are, by where it begins and ends in the cycle. Clients are ordinary threads: a host that has no CPU for those who
+//! ask has none for more of them either.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use model::requirement::{Client, ClientKind};
-use model::verification::Responses;
+use model::verification::{ClientCycles, Responses};
 use platforms::Cancel;
-use units::histogram::Histogram;
+use units::histogram::{DenseHistogram, Histogram};
 use units::{Nanos, Reason};
 
 use super::responses::{ROUND, first_within};
+use super::until::Until;
 use super::{MOST_HEAD, is_answered, wait};
 
 /// How long whoever is not answered at all waits before it asks again.
 const REFUSED: Duration = Duration::from_millis(10);
+/// Answers that each client has in a round, unless it has waited so many times as long as for one.
+const ANSWERS: u32 = 6;
 
 /// How long a round takes at most.
 pub fn longest_capacity(client: &Client) -> Duration {
-    first_within(client) + ROUND + client.answer_within_ms.to_duration()
+    first_within(client) + longest_round(client) + client.answer_within_ms.to_duration()
 }
 
-/// A request that has ended: answered, or given up.
-struct Ended {
-    asked: Instant,
-    at: Instant,
-    is_answered: bool,
+fn longest_round(client: &Client) -> Duration {
+    ROUND.max(client.answer_within_ms.to_duration() * ANSWERS)
 }
 
 /// What all clients share.
-#[derive(Default)]
 struct Crowd {
     is_over: AtomicBool,
+    /// Whether what ends now is of the round.
+    counts: AtomicBool,
+    /// Answers before the round.
     answered: AtomicUsize,
+    /// Answers of each in the round.
+    each: Vec<AtomicU64>,
+}
+
+/// What one client has of a round.
+struct Own {
+    first: Option<Instant>,
+    last: Option<Instant>,
+    longest_gap: Duration,
+    answers: u64,
+    missing: u64,
+    took: DenseHistogram,
 }
 
 /// Asks for a round with all clients at once.
@@ -48,27 +64,32 @@ struct Crowd {
 /// # Errors
 /// Nothing is answered, there can be no more threads, or the user interrupts.
 pub fn capacity(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
-    let crowd = Crowd::default();
+    let crowd = Crowd {
+        is_over: AtomicBool::new(false),
+        counts: AtomicBool::new(false),
+        answered: AtomicUsize::new(0),
+        each: (0..client.concurrency).map(|_| AtomicU64::new(0)).collect(),
+    };
     thread::scope(|scope| {
-        let one = |number: u32| {
+        let one = |answers| {
             let crowd = &crowd;
-            let name = thread::Builder::new().name(format!("client {number}"));
-            name.spawn_scoped(scope, move || ask(client, crowd))
+            let name = thread::Builder::new().name("client".to_owned());
+            name.spawn_scoped(scope, move || ask(client, crowd, answers))
         };
-        let clients: Result<Vec<_>, _> = (0..client.concurrency).map(one).collect();
+        let clients: Result<Vec<_>, _> = crowd.each.iter().map(one).collect();
         let counted = match &clients {
             Ok(_) => counted(client, &crowd, cancel),
             Err(error) => Err(format!("no threads for {} clients: {error}", client.concurrency).into()),
         };
         crowd.is_over.store(true, Ordering::SeqCst);
         let threads = clients.unwrap_or_default();
-        let ended = threads.into_iter().flat_map(|one| one.join().unwrap_or_default()).collect::<Vec<_>>();
+        let all: Vec<Own> = threads.into_iter().filter_map(|one| one.join().ok()).collect();
         let (from, to) = counted?;
-        Ok(seen(&ended, from, to))
+        Ok(seen(&all, from, to))
     })
 }
 
-/// Between which moments answers count.
+/// When the round began and ended.
 fn counted(client: &Client, crowd: &Crowd, cancel: &Cancel) -> Result<(Instant, Instant), Reason> {
     if !wait(first_within(client), cancel, || crowd.answered.load(Ordering::SeqCst) > 0)? {
         return Err(format!(
@@ -81,78 +102,127 @@ fn counted(client: &Client, crowd: &Crowd, cancel: &Cancel) -> Result<(Instant, 
         .into());
     }
     let from = Instant::now();
-    wait(ROUND, cancel, || false)?;
+    crowd.counts.store(true, Ordering::SeqCst);
+    let have_all = || crowd.each.iter().all(|one| one.load(Ordering::SeqCst) >= u64::from(ANSWERS));
+    wait(longest_round(client), cancel, || from.elapsed() >= ROUND && have_all())?;
     Ok((from, Instant::now()))
 }
 
-/// What ended between two moments.
-fn seen(ended: &[Ended], from: Instant, to: Instant) -> Responses {
-    let counted: Vec<&Ended> = ended.iter().filter(|one| (from..to).contains(&one.at)).collect();
-    let took = |one: &&Ended| Nanos::from_duration(one.at.saturating_duration_since(one.asked)).get();
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+/// What all clients had of a round.
+fn seen(all: &[Own], from: Instant, to: Instant) -> Responses {
+    let missing = all.iter().map(|own| own.missing).fold(0, u64::saturating_add);
+    let answers = all.iter().map(|own| own.answers).fold(0, u64::saturating_add);
+    let took: Vec<Histogram> = all.iter().map(|own| own.took.to_histogram()).collect();
     Responses {
-        response_ns: Histogram::from_values(counted.iter().map(took)),
-        asked: count(counted.len()),
-        missing: count(counted.iter().filter(|one| !one.is_answered).count()),
-        over_ns: Some(Nanos::from_duration(to.saturating_duration_since(from))),
+        response_ns: Histogram::merge_all(&took),
+        asked: answers.saturating_add(missing),
+        missing,
+        clients: all.iter().map(|own| own.cycles(from, to)).collect(),
+    }
+}
+
+impl Own {
+    fn new() -> Self {
+        let (answers, missing, took) = (0, 0, DenseHistogram::new());
+        Self { first: None, last: None, longest_gap: Duration::ZERO, answers, missing, took }
+    }
+
+    fn take(&mut self, at: Instant, took: Duration, is_answered: bool) {
+        self.took.record(Nanos::from_duration(took).get());
+        if !is_answered {
+            self.missing += 1;
+            return;
+        }
+        self.answers += 1;
+        self.first.get_or_insert(at);
+        let gap = self.last.map_or(Duration::ZERO, |last| at.saturating_duration_since(last));
+        self.longest_gap = self.longest_gap.max(gap);
+        self.last = Some(at);
+    }
+
+    /// From its first answer to its last. What it waited in the end counts as far as that was longer than ever before; where it had no
+    /// whole cycle, all of the round.
+    fn cycles(&self, from: Instant, to: Instant) -> ClientCycles {
+        let (Some(first), Some(last), true) = (self.first, self.last, self.answers > 1) else {
+            let over_ns = Nanos::from_duration(to.saturating_duration_since(from));
+            return ClientCycles { answers: self.answers, over_ns };
+        };
+        let idle = to.saturating_duration_since(last).saturating_sub(self.longest_gap);
+        let over_ns = Nanos::from_duration(last.saturating_duration_since(first) + idle);
+        ClientCycles { answers: self.answers - 1, over_ns }
     }
 }
 
 /// One client, until it is over.
-fn ask(client: &Client, crowd: &Crowd) -> Vec<Ended> {
-    let (mut all, mut address, mut line) = (Vec::new(), 0, None);
-    while !crowd.is_over.load(Ordering::SeqCst) {
+fn ask(client: &Client, crowd: &Crowd, answers: &AtomicU64) -> Own {
+    let (mut own, mut address, mut line, mut number) = (Own::new(), 0, None, 0_u64);
+    let within = client.answer_within_ms.to_duration();
+    loop {
         let asked = Instant::now();
+        number += 1;
         let answered = match client.kind {
-            ClientKind::Http | ClientKind::Greeting => is_answered(client, address),
-            ClientKind::Echo => echoed(client, address, all.len(), &mut line),
+            ClientKind::Http | ClientKind::Greeting => is_answered(client, address, &crowd.is_over),
+            ClientKind::Echo => echoed(client, address, number, &mut line, &crowd.is_over),
         };
-        let (at, within) = (Instant::now(), client.answer_within_ms.to_duration());
-        let came = answered.unwrap_or(false);
-        let is_answered = came && at.saturating_duration_since(asked) <= within;
-        all.push(Ended { asked, at, is_answered });
-        if is_answered {
+        // What was on its way then is no part of it.
+        if crowd.is_over.load(Ordering::SeqCst) {
+            return own;
+        }
+        let (at, took) = (Instant::now(), asked.elapsed());
+        let is_good = answered.unwrap_or(false) && took <= within;
+        if crowd.counts.load(Ordering::SeqCst) {
+            own.take(at, took, is_good);
+            answers.store(own.answers, Ordering::SeqCst);
+        } else if is_good {
             crowd.answered.fetch_add(1, Ordering::SeqCst);
-        } else {
+        }
+        if !is_good {
             address = (address + 1) % client.at.all().len().max(1);
             line = None;
             thread::sleep(REFUSED);
         }
     }
-    all
+}
+
+/// A kept connection, and what has come over it and is no whole line yet.
+struct Line {
+    stream: TcpStream,
+    waiting: Vec<u8>,
 }
 
 /// Sends a numbered line and waits for it; over the connection that is there, or a new one.
 fn echoed(
     client: &Client,
     address: usize,
-    number: usize,
-    line: &mut Option<BufReader<TcpStream>>,
+    number: u64,
+    line: &mut Option<Line>,
+    is_over: &AtomicBool,
 ) -> std::io::Result<bool> {
     let within = client.answer_within_ms.to_duration();
     let until = Instant::now() + within;
-    let reader = if let Some(reader) = line {
-        reader
+    let Line { stream, waiting } = if let Some(line) = line {
+        line
     } else {
-        let at = client.at.all().get(address).ok_or(std::io::ErrorKind::NotFound)?;
+        let at = client.at.all().get(address).ok_or(ErrorKind::NotFound)?;
         let stream = TcpStream::connect_timeout(at, within)?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(within))?;
-        line.insert(BufReader::new(stream))
+        line.insert(Line { stream, waiting: Vec::new() })
     };
     let wanted = format!("bulkhead {number}\n");
-    reader.get_mut().write_all(wanted.as_bytes())?;
-    let mut text = Vec::new();
-    while text != wanted.as_bytes() {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(false);
+    stream.write_all(wanted.as_bytes())?;
+    let mut chunk = [0; 512];
+    loop {
+        while let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
+            let text: Vec<u8> = waiting.drain(..=end).collect();
+            if text == wanted.as_bytes() {
+                return Ok(true);
+            }
         }
-        reader.get_ref().set_read_timeout(Some(left))?;
-        text.clear();
-        if reader.take(MOST_HEAD).read_until(b'\n', &mut text)? == 0 {
+        let count = Until { stream, deadline: until, is_over }.read(&mut chunk)?;
+        waiting.extend_from_slice(chunk.get(..count).unwrap_or_default());
+        if count == 0 || waiting.len() as u64 > MOST_HEAD {
             return Ok(false);
         }
     }
-    Ok(true)
 }

@@ -79,7 +79,7 @@ impl Asking {
             response_ns: Histogram::from_values(took),
             asked: count(counted.len()),
             missing: count(counted.iter().filter(|one| !self.in_time(one)).count()),
-            over_ns: None,
+            clients: Vec::new(),
         }
     }
 }

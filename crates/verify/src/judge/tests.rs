@@ -160,7 +160,7 @@ fn what_a_client_waits_is_judged_by_the_quantile_of_all_rounds() {
                 response_ns: Histogram::from_values(took),
                 asked: 200,
                 missing: 0,
-                over_ns: None,
+                clients: Vec::new(),
             })
         };
         (0..count).map(|number| round(of(number))).collect()
@@ -181,25 +181,30 @@ fn what_a_client_waits_is_judged_by_the_quantile_of_all_rounds() {
     assert_eq!(verdict("response.missing", "exactly = 0", 9), RequirementVerdict::Undecided);
 }
 
-/// What was not answered in time does not count, and a round says how long it was.
+/// Each client has a rate of its own, by its own time; together they are what the server can.
 #[test]
 fn a_capacity_is_what_came_in_time_a_second() {
     let client = "client = { kind = \"http\", at = \"127.0.0.1:1\" }\nload = \"as-is\"";
     let wanted = requirement(&format!("metric = \"capacity.answers_per_s\"\nat_least = \"40 /s\"\n{client}"));
-    let seen = |asked: u64, over_ns| {
+    let seen = |clients: &[(u64, u64)]| {
+        let one = |(answers, ms): &(u64, u64)| {
+            let over_ns = Nanos::from_nanos(ms * 1_000_000);
+            ClientCycles { answers: *answers, over_ns }
+        };
         Observed::Responses(Responses {
-            response_ns: Histogram::from_values((0..asked).map(|_| 1_000_000)),
-            asked,
-            missing: 20,
-            over_ns,
+            response_ns: Histogram::from_values([1_000_000]),
+            asked: 1,
+            missing: 0,
+            clients: clients.iter().map(one).collect(),
         })
     };
-    let rounds = |asked: u64, over_ns| -> Vec<TestRound> {
-        (0..6).map(|number| round(seen(asked + number % 2, over_ns))).collect()
+    let verdict = |clients: &[(u64, u64)]| {
+        let rounds: Vec<TestRound> = (0..6).map(|_| round(seen(clients))).collect();
+        judged(&wanted, &rounds).verdict
     };
-    let two_seconds = Some(Nanos::from_nanos(2_000_000_000));
-    assert_eq!(judged(&wanted, &rounds(110, two_seconds)).verdict, RequirementVerdict::Pass);
-    assert_eq!(judged(&wanted, &rounds(90, two_seconds)).verdict, RequirementVerdict::Fail);
-    assert_eq!(judged(&wanted, &rounds(110, None)).verdict, RequirementVerdict::Undecided);
-    assert_eq!(judged(&wanted, &rounds(110, Some(Nanos::ZERO))).verdict, RequirementVerdict::Undecided);
+    // 30 a second of one client and 15 of another, whatever either took for it; 30 and 9.
+    assert_eq!(verdict(&[(60, 2000), (45, 3000)]), RequirementVerdict::Pass);
+    assert_eq!(verdict(&[(60, 2000), (27, 3000)]), RequirementVerdict::Fail);
+    assert_eq!(verdict(&[]), RequirementVerdict::Undecided);
+    assert_eq!(verdict(&[(60, 0)]), RequirementVerdict::Undecided);
 }
