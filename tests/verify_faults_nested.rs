@@ -82,7 +82,7 @@ fn each_fault_of_a_host_flips_exactly_the_requirements_that_it_must() {
 
 /// Runs in the guest.
 #[test]
-#[ignore = "the other one starts it, in a guest of two memory nodes"]
+#[ignore = "started by the test above, in a guest of two memory nodes"]
 fn within() {
     let nodes = fs::read_to_string("/sys/devices/system/node/online").expect("this kernel has nodes");
     assert_eq!((nodes.trim(), std::process::id() > 1), ("0-1", true), "a guest of our own");
