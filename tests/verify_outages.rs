@@ -353,13 +353,16 @@ fn a_clock_service_of_the_host_goes_on_when_who_held_it_is_killed() {
         let until = Instant::now() + PATIENCE;
         loop {
             let status = fs::read_to_string(format!("/proc/{}/status", clock.id())).expect("it runs");
-            if status.lines().any(|line| line.starts_with("State:") && line.contains(wanted)) {
+            // Who starts it goes on before the kernel has given it its new name.
+            let is_named = status.lines().any(|line| line == "Name:\tphc2sys");
+            if is_named && status.lines().any(|line| line.starts_with("State:") && line.contains(wanted)) {
                 return;
             }
             assert!(Instant::now() < until, "wanted {wanted}: {status}");
             std::thread::sleep(Duration::from_millis(5));
         }
     };
+    state('S');
     let mut holder = Command::new(env!("CARGO_BIN_EXE_bulkhead"))
         .args(["agent", "fail", "clock"])
         .stdin(Stdio::piped())
