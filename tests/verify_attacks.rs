@@ -86,7 +86,7 @@ const CASES: [Case; 16] = [
 
 /// The file of a set with these tests, and their scripts beside it.
 fn with_cases(bench: &Bench) -> String {
-    let head = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\n".to_owned();
+    let head = "[partition.a]\nprogram = [\"/bin/sleep\", \"1000\"]\nfailure_domain = \"left\"\n".to_owned();
     let one = |(id, wanted, script, _): Case| {
         let file = bench.path(&format!("{id}.sh"));
         fs::write(&file, format!("#!/bin/sh\n{script}\n")).expect("ours");
@@ -229,6 +229,11 @@ fn others_and_misspelt(bench: &Bench, file: &Path, out: &str) {
     assert!(said.contains("names.toml: line 4") && said.contains("did you mean \"a\""), "{said}");
     let client = "metric = \"outage.duration_ns\"\nat_most = \"1 s\"\nfailure = \"qemu.a\"\nclient = { kind = \"http\", at = \"127.0.0.1:9\" }";
     assert!(refused("ports.toml", &about(client), other).contains("whoever answers there is not it"));
+    let domain = |failure: &str| client.replace("qemu.a", failure) + "\nload = [\"cpu@a\"]";
+    let said = refused("domains.toml", &about(&domain("domain.lefft")), other);
+    assert!(said.contains("has failure_domain = \"lefft\"; did you mean \"left\"?"), "{said}");
+    let said = refused("domains.toml", &about(&domain("domain.left")), other);
+    assert!(said.contains("cpu@a does not outlast the failure of left"), "{said}");
     let empty = about("partition = \"a\"\nmetric = \"syscall.call_ns\"\nat_most = \"1 s\"\nload = []");
     assert!(refused("load.toml", &empty, other).contains("no load is declared"));
 

@@ -426,8 +426,8 @@ fn each_fault_that_only_measuring_can_see_flips_what_it_must() {
     if !guests_are_there() {
         return;
     }
-    if std::env::var_os("BULKHEAD_NESTED").is_none() {
-        return skip(Need::Long, "BULKHEAD_NESTED=1 measures beside a loud neighbour and over a slow switch");
+    if std::env::var_os("BULKHEAD_FAULTS").is_none() {
+        return skip(Need::Long, "BULKHEAD_FAULTS=1 measures beside a loud neighbour and over a slow switch");
     }
     let bench = Bench::real();
     let folder = bench.file("echo.py", "").parent().expect("a folder").to_owned();

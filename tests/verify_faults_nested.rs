@@ -4,7 +4,7 @@
 //! ```text
 //!  this test ─► bulkhead exec --guest-nodes 2 ─► this program again ─► up: guests within the guest ─► fault, verify, taken back …
 //! ```
-//! A guest within a guest that is translated boots for a minute and more: `BULKHEAD_NESTED=1` runs it, some ten minutes.
+//! A guest within a guest that is translated boots for a minute and more: `BULKHEAD_FAULTS=1` runs it, some ten minutes.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -49,8 +49,8 @@ fn each_fault_of_a_host_flips_exactly_the_requirements_that_it_must() {
     if !guests_are_there() {
         return;
     }
-    if std::env::var_os("BULKHEAD_NESTED").is_none() {
-        return skip(Need::Long, "BULKHEAD_NESTED=1 boots guests within a guest, some ten minutes");
+    if std::env::var_os("BULKHEAD_FAULTS").is_none() {
+        return skip(Need::Long, "BULKHEAD_FAULTS=1 boots guests within a guest, some ten minutes");
     }
     let own = std::env::current_exe().expect("this test");
     let cache = bulkhead::cli::cache_folder();

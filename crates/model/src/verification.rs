@@ -285,6 +285,13 @@ pub struct ClientCycles {
     pub over_ns: Nanos,
 }
 
+impl ClientCycles {
+    /// Answers a second; no finite number where they took no time.
+    pub fn per_s(&self) -> f64 {
+        self.answers as f64 / self.over_ns.to_duration().as_secs_f64()
+    }
+}
+
 /// What a client outside saw of a failure. Times count from the moment at which the part was made to fail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

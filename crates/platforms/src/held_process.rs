@@ -173,27 +173,6 @@ impl HeldProcess {
         }
     }
 
-    /// Every process that was started for `folder` and has not given itself another environment, in whichever session or group.
-    ///
-    /// # Errors
-    /// As the system says.
-    pub fn all_marked(folder: &Path) -> io::Result<Vec<Self>> {
-        let bears_it =
-            |pid| fs::read(format!("/proc/{pid}/environ")).is_ok_and(|found| is_marked(&found, folder));
-        let mut found = Vec::new();
-        for pid in pids()?.filter(|pid| *pid > 1 && *pid != std::process::id()) {
-            // Asked again: the number may have changed hands before it was held.
-            if bears_it(pid)
-                && let Some(held) = Self::hold(pid)?
-                && bears_it(pid)
-                && !held.is_gone(Duration::ZERO)
-            {
-                found.push(held);
-            }
-        }
-        Ok(found)
-    }
-
     /// Every process in a cgroup, which must be one that we made: what is in it is ours.
     ///
     /// # Errors

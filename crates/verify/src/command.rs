@@ -72,7 +72,7 @@ pub fn run(
     let mut kept = match Kept::start(keeper) {
         Ok(kept) => kept,
         Err(error) => {
-            return Ok(Observed::Failed { reason: format!("nobody can start {program}: {error}").into() });
+            return Ok(Observed::Failed { reason: format!("{program} cannot be started: {error}").into() });
         }
     };
     let output = kept.process.stdout.take().map(|pipe| follow(pipe, MOST_READ));

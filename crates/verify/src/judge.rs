@@ -415,8 +415,7 @@ fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
             if seen.clients.is_empty() {
                 return Err("the journal does not say what each client had".into());
             }
-            let rate = |one: &ClientCycles| one.answers as f64 / one.over_ns.to_duration().as_secs_f64();
-            seen.clients.iter().map(rate).sum()
+            seen.clients.iter().map(ClientCycles::per_s).sum()
         }
         (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
         _ => return Err("the journal holds another kind of test".into()),

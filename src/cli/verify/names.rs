@@ -9,7 +9,7 @@ use anyhow::{anyhow, bail};
 use crate::cli::file;
 use model::partition::set::{Faults, PartitionEntry, PartitionSet, SetErrors};
 use model::requirement::{
-    InjectedFailure, KEY, ON_HOST, OneOrMore, RequiredLoad, Requirement, RequirementFile,
+    DeclaredLoad, InjectedFailure, KEY, ON_HOST, OneOrMore, RequiredLoad, Requirement, RequirementFile,
 };
 use units::names::hint;
 use verify::in_place::between::ends;
@@ -123,32 +123,25 @@ impl Names<'_> {
 
     /// Failure domains have partitions, and loads do not run in those that fail.
     fn domains(&mut self, one: &Requirement) {
-        let of = |name: &str| self.set.partitions.get(name).and_then(|one| one.failure_domain.as_deref());
-        let domains: BTreeSet<&str> = self.set.partitions.keys().filter_map(|name| of(name)).collect();
-        let loads = one.load.as_ref().map_or(&[][..], RequiredLoad::declared);
-        let mut faults = Vec::new();
+        let set = self.set;
+        let of = |name: &str| set.partitions.get(name).and_then(|one| one.failure_domain.as_deref());
+        let domains: Vec<&str> = set.partitions.keys().filter_map(|name| of(name)).collect();
         for failure in failures(one) {
             let InjectedFailure::Domain(domain) = failure else { continue };
-            if !domains.contains(domain.as_str()) {
-                let hint = hint(domain, &domains.iter().copied().collect::<Vec<_>>());
-                let set = &self.set.name;
-                faults.push((
-                    "failure",
-                    format!("no partition of set {set} has failure_domain = \"{domain}\"{hint}"),
-                ));
+            if !domains.contains(&domain.as_str()) {
+                let hint = hint(domain, &domains);
+                let problem =
+                    format!("no partition of set {} has failure_domain = \"{domain}\"{hint}", set.name);
+                self.add("failure", problem);
             }
-            let falls = loads.iter().find(|load| load.place.as_deref().and_then(of) == Some(domain.as_str()));
-            if let Some(load) = falls {
-                faults.push((
-                    "load",
-                    format!(
-                        "{load} does not outlast the failure of {domain}: write KIND@host, or KIND@PARTITION of another one"
-                    ),
-                ));
+            let loads = one.load.iter().flat_map(RequiredLoad::declared);
+            let falls = |load: &&DeclaredLoad| load.place.as_deref().and_then(of) == Some(domain);
+            if let Some(load) = loads.into_iter().find(falls) {
+                let problem = format!(
+                    "{load} does not outlast the failure of {domain}: write KIND@host, or KIND@PARTITION of another one"
+                );
+                self.add("load", problem);
             }
-        }
-        for (key, problem) in faults {
-            self.add(key, problem);
         }
     }
 

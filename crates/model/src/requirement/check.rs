@@ -108,8 +108,8 @@ impl One<'_> {
     fn names(&mut self) {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/');
         // Importers take an id for a path.
-        let is_path = self.id.split('/').all(|part| !matches!(part, "" | "." | ".."));
-        if !is_path || self.id.len() > LONGEST_ID || !self.id.bytes().all(plain) {
+        let leads_on = self.id.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        if !leads_on || self.id.len() > LONGEST_ID || !self.id.bytes().all(plain) {
             let problem = format!(
                 "an id has 1 to {LONGEST_ID} letters, digits, -, _, . or /, and nothing empty, . or .. between two /"
             );

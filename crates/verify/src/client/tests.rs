@@ -4,6 +4,7 @@ use std::net::{Shutdown, TcpListener};
 use std::sync::atomic::AtomicU32;
 
 use model::requirement::OneOrMore;
+use model::verification::ClientCycles;
 use platforms::Cancel;
 use units::Millis;
 
@@ -365,12 +366,8 @@ fn a_server_that_answers_one_after_the_other_can_do_no_more_than_that() {
         server.client.answer_within_ms = Millis::from_millis(5000);
         let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
         assert_eq!((seen.clients.len(), seen.response_ns.count()), (8, seen.asked));
-        let each: Vec<f64> = seen
-            .clients
-            .iter()
-            .map(|one| one.answers as f64 / one.over_ns.to_duration().as_secs_f64())
-            .collect();
-        let (rate, most) = (each.iter().sum::<f64>(), 1.0 / TAKES.as_secs_f64());
+        let rate: f64 = seen.clients.iter().map(ClientCycles::per_s).sum();
+        let most = 1.0 / TAKES.as_secs_f64();
         // Turns are taken by who comes first, more or less: one who was overtaken has a little less time for as much.
         assert!(rate > 0.0 && rate <= most * 1.2, "{kind:?}: {rate} of {most}: {:?}", seen.clients);
     }
@@ -402,8 +399,7 @@ fn a_slow_server_has_its_rate_whatever_a_round_is_long() {
     for clients in [1, 3] {
         server.client.concurrency = clients;
         let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
-        let rate: f64 =
-            seen.clients.iter().map(|one| one.answers as f64 / one.over_ns.to_duration().as_secs_f64()).sum();
+        let rate: f64 = seen.clients.iter().map(ClientCycles::per_s).sum();
         let most = f64::from(clients) / SLUGGISH_TAKES.as_secs_f64();
         // It sleeps at least so long for each: nobody has more, and somebody something.
         assert!(rate > 0.0 && rate <= most * 1.001, "{rate} of {most}");

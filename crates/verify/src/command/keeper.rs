@@ -134,6 +134,7 @@ pub fn keep(words: &[OsString]) -> ExitCode {
     let program = match started {
         Ok(program) => program,
         Err(error) => {
+            // The socket to verify is our standard input.
             let _ = write(io::stdin(), error.to_string().as_bytes());
             return ExitCode::FAILURE;
         }
