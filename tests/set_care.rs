@@ -376,19 +376,35 @@ fn a_restart_that_is_killed_is_finished_by_the_watcher() {
         std::thread::sleep(Duration::from_millis(wait_ms));
         restart.kill().expect("it may have ended");
         restart.wait().expect("it ends");
-        let too_late = Instant::now() + PATIENCE;
-        // Until nobody is at it any more, and it runs.
-        while std::fs::exists(bench.state().join("plant/p/a/restarting")).expect("looked at") {
-            assert!(Instant::now() < too_late, "{}", bench.phases());
-            std::thread::sleep(Duration::from_millis(50));
+        nobody_restarts_it(&bench);
+    }
+    // As it stood when it was killed before anything was told to end, and at the last moment before that.
+    let own = bench.state().join("plant/p/a");
+    let supervisor = || std::fs::read(own.join("supervisor.json")).expect("it is there");
+    for (marks, is_another) in [(&["restarting"][..], false), (&["restarting", "stopped"], true)] {
+        let before = supervisor();
+        for mark in marks.iter().rev() {
+            std::fs::write(own.join(mark), "").expect("written");
         }
-        bench.wait_for("a", Phase::Running);
+        nobody_restarts_it(&bench);
+        assert_eq!(supervisor() != before, is_another, "{marks:?}");
+        assert!(!std::fs::exists(own.join("stopped")).expect("looked at"));
     }
     assert_eq!(bench.call(&["stop", "a"]).code, Some(0));
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(bench.phases(), "a stopped");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     assert_eq!(bench.left(), Vec::<String>::new());
+}
+
+/// Waits until no restart of `a` is left half done, and it runs.
+fn nobody_restarts_it(bench: &Bench) {
+    let too_late = Instant::now() + PATIENCE;
+    while std::fs::exists(bench.state().join("plant/p/a/restarting")).expect("looked at") {
+        assert!(Instant::now() < too_late, "{}", bench.phases());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    bench.wait_for("a", Phase::Running);
 }
 
 /// What is in the file is in no file of the set's folder, and the set comes up again as it is, not as it was written down.

@@ -9,13 +9,13 @@
 //!
 //!  down ─► removes watch.json first: nobody is started again
 //!  stop ─► first writes down that it is stopped, start removes that: it is not started again in between
-//!  restart ─► writes down that it is to run again, too: a restart that was killed in between is finished here
+//!  restart ─► writes down that it is to run again, too: a restart that was killed is finished here, or was not begun, or is over
 //! ```
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use nix::sys::signal::Signal;
 
 use super::folder::{self, Mark, SetFolder, WATCH_FILE, Work};
 use super::supervisor::GO;
-use super::{process, root, status};
+use super::{down, process, root, status};
 use model::partition::set::{PartitionSet, Phase, ProcessName, Restart, UnitSpec};
 use platforms::held_process::mark;
 use platforms::own_folder::own_file;
@@ -105,7 +105,10 @@ pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), Reason> {
         // One that was not waited for would look alive.
         reap(&mut started);
         let kept = folder::kept(set);
-        let lost: Vec<&String> = kept.iter().filter(|name| is_lost(&set.join(name))).collect();
+        let lost: Vec<&String> = kept
+            .iter()
+            .filter(|name| is_lost(&set.join(name)) || is_being_restarted(&set.join(name)))
+            .collect();
         if lost.is_empty() && kept.iter().all(|name| status::phase(&set.join(name)).0.is_final()) {
             break;
         }
@@ -128,8 +131,21 @@ fn replace(set: &Path, held: &File, lost: &[&String], exe: &Path) -> Vec<Child> 
     if !is_in_place(set, held) || folder::read_undertaking(set).is_some() {
         return Vec::new();
     }
-    let folders = lost.iter().map(|name| set.join(name)).filter(|folder| is_lost(folder));
-    folders.filter_map(|folder| started_again(&folder, exe).ok()).collect()
+    let folders: Vec<PathBuf> = lost.iter().map(|name| set.join(name)).collect();
+    for folder in folders.iter().filter(|folder| is_being_restarted(folder)) {
+        // What fails now is tried again soon.
+        let _ = settle(folder);
+    }
+    let folders = folders.iter().filter(|folder| is_lost(folder));
+    folders.filter_map(|folder| started_again(folder, exe).ok()).collect()
+}
+
+/// Whoever restarted it was killed while it ran: before it was told to end, while it ended, or when it had been started again.
+fn settle(kept: &Path) -> Result<(), Reason> {
+    if Mark::Stopped.is_set(kept) {
+        return down::stop(kept);
+    }
+    Mark::Restarting.clear(kept).map_err(|error| error.to_string().into())
 }
 
 fn started_again(kept: &Path, exe: &Path) -> io::Result<Child> {
@@ -141,6 +157,11 @@ fn started_again(kept: &Path, exe: &Path) -> io::Result<Child> {
     let child = start_supervisor(kept, exe)?;
     Mark::Restarting.clear(kept)?;
     Ok(child)
+}
+
+/// Whether it runs, and somebody is or was about to start it anew.
+fn is_being_restarted(kept: &Path) -> bool {
+    Mark::Restarting.is_set(kept) && !status::phase(kept).0.is_final()
 }
 
 /// Whether its supervisor is gone without a last word, or for a restart that was not finished, and it is to be started again.
