@@ -54,5 +54,6 @@ mod verify_attacks;
 mod verify_faults;
 mod verify_faults_nested;
 mod verify_outages;
+mod verify_place;
 mod wall;
 mod wall_attacks;

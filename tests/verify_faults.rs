@@ -104,6 +104,7 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     assert_eq!(plant.look(&[]), BTreeMap::new());
     places(&mut plant);
     shares(&mut plant);
+    disks(&mut plant);
     neighbours(&mut plant);
     domains(&mut plant);
     programs(&mut plant);
@@ -163,6 +164,29 @@ fn shares(plant: &mut Plant) {
             |_| fs::write(&cap, was.trim()).expect("a cap"),
         );
     }
+}
+
+/// Somebody throttles the disk below all folders and images.
+fn disks(plant: &mut Plant) {
+    for (name, limits) in [("a", "rbps=1048576"), ("d", "wiops=100")] {
+        let throttle = plant.partition(name).throttle();
+        plant.fault(
+            &format!("{name}: the disk below is throttled"),
+            &[&format!("{name}.place")],
+            |_| throttle.set(limits),
+            |_| throttle.lift(),
+        );
+    }
+    let throttle = plant.partition("a").throttle();
+    assert_eq!(plant.look(&[]), BTreeMap::new());
+    throttle.set("rbps=1048576");
+    let flipped = plant.look(&["--no-run"]);
+    throttle.lift();
+    let wanted = all_of("a", &["place", "runs", "restarts", "sockets"]);
+    let wanted = wanted.into_iter().chain(LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"])));
+    let wanted: Vec<String> = wanted.chain(["ab.cpus".to_owned(), "ab.apart".to_owned()]).collect();
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    plant.row("a: the disk below is throttled, nothing run", &wanted, flipped);
 }
 
 fn neighbours(plant: &mut Plant) {

@@ -168,21 +168,77 @@ pub struct Process {
     threads: Vec<u32>,
 }
 
+/// A file of the CPU group that a process is in, by its name in both versions; whether it is the old one.
+fn group_of(pid: u32, old: &str, new: &str) -> Option<(PathBuf, bool)> {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+    groups.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (parts.next()?, parts.next()?);
+        let is_old = controllers.split(',').any(|one| one == "cpu");
+        let mount = if is_old { "/sys/fs/cgroup/cpu" } else { "/sys/fs/cgroup" };
+        let file = Path::new(mount).join(path.trim_start_matches('/')).join(if is_old { old } else { new });
+        ((is_old || controllers.is_empty()) && file.exists()).then_some((file, is_old))
+    })
+}
+
+/// Weight of a process as its CPU group's file says it.
+pub fn weight_of(pid: u32) -> Option<String> {
+    fs::read_to_string(group_of(pid, "cpu.shares", "cpu.weight")?.0).ok()
+}
+
 impl Process {
     /// A file of the CPU group that it is in, by its name in both versions; whether it is the old one.
     pub fn group(&self, old: &str, new: &str) -> (PathBuf, bool) {
-        let groups = fs::read_to_string(format!("/proc/{}/cgroup", self.pid)).expect("it runs");
-        for line in groups.lines() {
-            let mut parts = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (parts.next().expect("controllers"), parts.next().expect("a path"));
-            let is_old = controllers.split(',').any(|one| one == "cpu");
-            let mount = if is_old { "/sys/fs/cgroup/cpu" } else { "/sys/fs/cgroup" };
-            let file =
-                Path::new(mount).join(path.trim_start_matches('/')).join(if is_old { old } else { new });
-            if (is_old || controllers.is_empty()) && file.exists() {
-                return (file, is_old);
-            }
+        group_of(self.pid, old, new).expect("a CPU group holds it")
+    }
+
+    /// A limit on a disk that somebody can put on it.
+    pub fn throttle(&self) -> Throttle {
+        let blkio = Path::new("/sys/fs/cgroup/blkio");
+        let folder = blkio.is_dir().then(|| blkio.join(format!("bulkhead-faults-{}", self.pid)));
+        let mut disks: Vec<PathBuf> = fs::read_dir("/sys/block")
+            .expect("disks")
+            .map(|disk| disk.expect("a disk").path().join("dev"))
+            .collect();
+        disks.sort();
+        let device =
+            fs::read_to_string(disks.first().expect("a disk")).expect("its number").trim().to_owned();
+        let file = folder.is_none().then(|| self.group("", "io.max").0);
+        Throttle { pid: self.pid, folder, file, device }
+    }
+}
+
+/// A limit on a disk: in version 1 a group that the process is moved into, in version 2 a file of the group that it is in.
+pub struct Throttle {
+    pid: u32,
+    folder: Option<PathBuf>,
+    file: Option<PathBuf>,
+    device: String,
+}
+
+impl Throttle {
+    /// Puts it on, in the words of `io.max`.
+    pub fn set(&self, limit: &str) {
+        let (name, most) = limit.split_once('=').expect("a limit");
+        if let Some(file) = &self.file {
+            return fs::write(file, format!("{} {limit}", self.device)).expect("a limit");
         }
-        panic!("no CPU group holds {}: {groups}", self.pid);
+        let folder = self.folder.as_ref().expect("one of both");
+        fs::create_dir(folder).expect("a group");
+        let name = if name == "rbps" { "read_bps" } else { "write_iops" };
+        let file = folder.join(format!("blkio.throttle.{name}_device"));
+        fs::write(file, format!("{} {most}", self.device)).expect("a limit");
+        fs::write(folder.join("cgroup.procs"), self.pid.to_string()).expect("it runs");
+    }
+
+    /// Takes it off.
+    pub fn lift(&self) {
+        if let Some(file) = &self.file {
+            return fs::write(file, format!("{} rbps=max wiops=max", self.device)).expect("no limit");
+        }
+        let folder = self.folder.as_ref().expect("one of both");
+        let above = folder.parent().expect("a hierarchy").join("cgroup.procs");
+        fs::write(above, self.pid.to_string()).expect("it runs");
+        fs::remove_dir(folder).expect("nothing is in it");
     }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::requirement::{
-    Client, Comparator, InjectedFailure, OneOrMore, RequiredLoad, Requirement, Subject,
+    Client, Comparator, InjectedFailure, OneOrMore, ProbePartition, RequiredLoad, Requirement, Subject,
 };
 use probes::job::{Dose, ProbeReport};
 use probes::params::ProbeSpec;
@@ -59,6 +59,9 @@ pub enum TestKind {
         /// Whether the partition's program stands still meanwhile.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
+        /// Whether it is done in a partition of its own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        probe_partition: Option<ProbePartition>,
     },
     /// A look at what kernel and supervisors say.
     Look {
@@ -108,8 +111,15 @@ pub enum TestKind {
 
 impl TestKind {
     /// Whether something does not go on meanwhile as it does otherwise.
-    pub const fn disturbs(&self) -> bool {
-        matches!(self, Self::Outage { .. } | Self::Probe { paused: true, .. })
+    pub fn disturbs(&self) -> bool {
+        let instead = Some(ProbePartition::Instead);
+        match self {
+            Self::Probe { paused, probe_partition, .. } => *paused || *probe_partition == instead,
+            Self::Outage { .. } => true,
+            Self::Look { .. } | Self::Command { .. } | Self::Responses { .. } | Self::Capacity { .. } => {
+                false
+            }
+        }
     }
 }
 
@@ -122,9 +132,16 @@ impl fmt::Display for TestKind {
                 let over = over.as_ref().map_or_else(String::new, |over| format!(" over {over}"));
                 write!(f, "{} between {one} and {other}{over}, {load}", probe.kind())
             }
-            Self::Probe { subject, probe, load, paused, .. } => {
-                let program = if *paused { ", its program paused" } else { "" };
-                write!(f, "{} in {subject}{program}, {load}", probe.kind())
+            Self::Probe { subject, probe, load, paused, probe_partition, .. } => {
+                let place = match probe_partition {
+                    None if *paused => format!("in {subject}, its program paused"),
+                    None => format!("in {subject}"),
+                    Some(ProbePartition::Beside) => format!("in a partition placed as {subject}, beside it"),
+                    Some(ProbePartition::Instead) => {
+                        format!("in a partition placed as {subject}, which is paused")
+                    }
+                };
+                write!(f, "{} {place}, {load}", probe.kind())
             }
             Self::Command { subject, command, inside, load } => {
                 let place = if *inside { format!(" in {subject}") } else { String::new() };

@@ -137,7 +137,7 @@ impl Platform for Native {
         }
         let (process, link) = Process::start("the agent's process", command, self.spec.cpus, &self.ledger)
             .map_err(|error| self.failure(&format!("cannot start the agent's process: {error}")))?;
-        let carrier = Box::new(ProcessCarrier { process, group, disk });
+        let carrier = Box::new(ProcessCarrier { process, group, disk, grace: Duration::ZERO });
         let label = format!("{}/{}", self.spec.label, spec.number);
         let instance = AgentInstance::attach(&label, link, carrier, started, START_DEADLINE, cancel)?;
         Ok(Box::new(instance))
@@ -168,12 +168,21 @@ pub struct ProcessCarrier {
     group: Groups,
     /// Its block device; given back when the process has ended.
     disk: Option<Held>,
+    /// How long it may take to clear up before it is killed.
+    grace: Duration,
 }
 
 impl ProcessCarrier {
     /// Carries with `process`.
     pub fn new(process: Process) -> Self {
-        Self { process, group: Groups::default(), disk: None }
+        Self { process, group: Groups::default(), disk: None, grace: Duration::ZERO }
+    }
+
+    /// Lets it end by itself when its agent has, and asks it to when it does not, each at most so long: it has something to clear up.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
     }
 }
 
@@ -191,6 +200,10 @@ impl Carrier for ProcessCarrier {
     }
 
     fn end(&mut self) {
+        if !self.grace.is_zero() && !self.process.wait(self.grace) {
+            self.process.ask_to_end();
+            self.process.wait(self.grace);
+        }
         self.process.end();
         self.group = Groups::default();
         self.disk = None;

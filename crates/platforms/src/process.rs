@@ -5,7 +5,7 @@ use std::io;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
@@ -140,6 +140,16 @@ impl Process {
             std::thread::sleep(LOOK);
         }
         true
+    }
+
+    /// Sends it SIGTERM, unless it has ended.
+    pub fn ask_to_end(&mut self) {
+        if self.how_it_ended().is_none()
+            && let Ok(pid) = i32::try_from(self.child.id())
+        {
+            // One that just ended is as good.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
     }
 
     /// Kills it with its group, and reaps it.

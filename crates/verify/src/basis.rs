@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use images::Digest;
 use model::partition::set::{PartitionStatus, PartitionUnit, UnitSpec};
-use model::partition::{Content, Given};
+use model::partition::{Content, Given, GivenIoLimit};
 use model::requirement::Requirements;
 use model::verification::Basis;
 use partition::set::folder;
@@ -172,5 +172,9 @@ fn place_words(given: &Given) -> String {
     }
     words.extend(given.cpu_weight.map(|weight| format!("weight {weight}")));
     words.extend(given.cpu_cap_percent.map(|cap| format!("cap {cap} %")));
+    let io = |limit: &GivenIoLimit| {
+        format!("{} {} at most {}", limit.device, limit.what.as_str(), limit.most_per_s)
+    };
+    words.extend(given.io_limits.iter().map(io));
     words.join(", ")
 }

@@ -4,9 +4,11 @@
 //!  bulkhead exec --in SET/NAME --user root -- /proc/1/exe agent ══ link ══► the agent of measurements, in the partition's tree
 //!     its standard streams are the link; it ends with us, however we end
 //! ```
-//! An agent stays from round to round: an idle one sleeps and takes nothing.
+//! An agent stays from round to round: an idle one sleeps and takes nothing. A partition of its own for a probe does not: each round has a new
+//! one, so that what a boot decides counts as one round's.
 
 pub mod between;
+mod probe_partition;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,8 +18,9 @@ use std::time::{Duration, Instant};
 use campaign::demand;
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind};
-use model::requirement::{DeclaredLoad, ON_HOST, RequiredLoad, Subject};
+use model::requirement::{DeclaredLoad, ON_HOST, ProbePartition, RequiredLoad, Subject};
 use model::verification::Observed;
+use partition::set::root::state_root;
 use platforms::instance::AgentInstance;
 use platforms::native::ProcessCarrier;
 use platforms::process::Process;
@@ -29,9 +32,12 @@ use units::names::PlatformKind;
 use units::{Millis, Reason};
 
 use crate::failure::Armed;
+use crate::look::LookedAt;
 
 /// Until an agent in a partition answers, on an idle host.
 const START_WITHIN: Duration = Duration::from_secs(60);
+/// How long a partition that was made for a probe may take to be gone.
+const CLEARED_WITHIN: Duration = Duration::from_secs(5);
 /// How much more silence is allowed of an agent in a guest, which may be translated.
 const PATIENCE: u32 = 3;
 /// A probe takes at most this part of a partition's memory: the rest is its program's.
@@ -46,6 +52,8 @@ const USUAL_FOLDER: &str = "/tmp";
 struct Seat {
     /// None is the host.
     partition: Option<String>,
+    /// Whether it is in a partition of its own, placed as that one.
+    is_apart: bool,
     folder: String,
     number: u32,
 }
@@ -59,6 +67,8 @@ pub struct At<'a> {
     pub folder: Option<&'a str>,
     /// Whether the partition's program stands still meanwhile.
     pub paused: bool,
+    /// Whether it is in a partition of its own, placed as the subject.
+    pub own: Option<ProbePartition>,
 }
 
 /// How strong loads were, each with its place.
@@ -93,16 +103,20 @@ impl<'a> Agents<'a> {
         seed: u64,
     ) -> Result<(Observed, Doses), Broken> {
         let folder = at.folder.unwrap_or(USUAL_FOLDER).to_owned();
-        let seat = Seat { partition: partition_of(at.subject), folder, number: 0 };
-        let (same, others): (Vec<&DeclaredLoad>, Vec<&DeclaredLoad>) = load
-            .declared()
-            .iter()
-            .partition(|load| place_of(load, seat.partition.as_ref()) == seat.partition);
+        let (partition, is_apart) = (partition_of(at.subject), at.own.is_some());
+        let seat = Seat { partition, is_apart, folder, number: 0 };
+        let (same, others): (Vec<&DeclaredLoad>, Vec<&DeclaredLoad>) =
+            load.declared().iter().partition(|load| seat.has(load));
         let longest = |facts: &MachineFacts| stretched(demand::deadline(probe, facts)).to_duration();
+        // What boots does so before anything stands still.
+        self.at(&seat)?;
         let paused = at.paused.then(|| self.pause(&seat)).transpose()?;
         let mut begun = self.begin_loads(&seat, &others, &longest, seed)?;
         let specs: Vec<LoadSpec> = same.iter().map(|load| load.spec()).collect();
         let reply = self.probe(&seat, probe, &specs, seed);
+        if is_apart {
+            self.there.remove(&seat);
+        }
         let doses = self.end_loads(&mut begun);
         let went_on = paused.map_or(Ok(()), Armed::end);
         let (reply, doses) = (reply?, doses?);
@@ -128,7 +142,8 @@ impl<'a> Agents<'a> {
         seed: u64,
         work: impl FnOnce() -> Result<Observed, Broken>,
     ) -> Result<(Observed, Doses), Broken> {
-        let seat = Seat { partition: partition_of(subject), folder: USUAL_FOLDER.to_owned(), number: 0 };
+        let folder = USUAL_FOLDER.to_owned();
+        let seat = Seat { partition: partition_of(subject), is_apart: false, folder, number: 0 };
         let loads: Vec<&DeclaredLoad> = load.declared().iter().collect();
         let mut begun = self.begin_loads(&seat, &loads, &|_| limit, seed)?;
         let outcome = work();
@@ -153,7 +168,7 @@ impl<'a> Agents<'a> {
         let instance = self.at(seat)?;
         let facts = instance.facts().clone();
         let (wanted, there) = (probe.memory(&facts), facts.memory_bytes.unwrap_or_default());
-        if seat.partition.is_some() && wanted.get() > there.get() / MEMORY_PART {
+        if seat.partition.is_some() && !seat.is_apart && wanted.get() > there.get() / MEMORY_PART {
             let reason = Reason::from(format!(
                 "the probe fills {wanted} of the partition's {there}, of which its program is to keep three quarters: set a \
                  smaller size in params"
@@ -181,7 +196,7 @@ impl<'a> Agents<'a> {
         let mut begun = Vec::new();
         for (number, load) in (1..).zip(loads) {
             let partition = place_of(load, measured.partition.as_ref());
-            let seat = Seat { partition, folder: USUAL_FOLDER.to_owned(), number };
+            let seat = Seat { partition, is_apart: false, folder: USUAL_FOLDER.to_owned(), number };
             let (id, cancel) = (self.next_job(), self.cancel);
             let started = self.at(&seat).and_then(|instance| {
                 let longest = longest(instance.facts()) + LOAD_GRACE;
@@ -231,7 +246,7 @@ impl<'a> Agents<'a> {
     fn at(&mut self, seat: &Seat) -> Result<&mut Box<dyn Instance>, Broken> {
         if !self.there.contains_key(seat) {
             let instance = match &seat.partition {
-                Some(partition) => self.in_partition(partition, seat)?,
+                Some(partition) => self.for_partition(partition, seat)?,
                 None => self.on_host(seat)?,
             };
             self.there.insert(seat.clone(), instance);
@@ -246,17 +261,29 @@ impl<'a> Agents<'a> {
         native.start(&spec, self.cancel)
     }
 
-    fn in_partition(&self, partition: &str, seat: &Seat) -> Result<Box<dyn Instance>, Broken> {
+    /// In the partition, or in one of its own that is placed as it is.
+    fn for_partition(&self, partition: &str, seat: &Seat) -> Result<Box<dyn Instance>, Broken> {
         let label = format!("{}/{partition}", self.set);
         let started = Instant::now();
         let mut command = Command::new(&self.context.exe);
-        command.args(["exec", "--in", &label, "--user", "root", "--workdir", "/", "--"]);
-        command.args(["/proc/1/exe", "agent", "--link", "stdio", "--scratch", &seat.folder]);
+        let mut within = START_WITHIN;
+        if seat.is_apart {
+            let unit = LookedAt::now(&state_root(), self.set).and_then(|looked| looked.unit(partition));
+            let unit = unit.map_err(|reason| broken(&reason))?;
+            within +=
+                unit.tools.boot_deadline_s.map_or(START_WITHIN, |limit| Duration::from_secs(limit.into()));
+            command.args(probe_partition::arguments(&self.context.exe, &unit, &seat.folder));
+        } else {
+            command.args(["exec", "--in", &label, "--user", "root", "--workdir", "/", "--"]);
+            command.args(["/proc/1/exe", "agent", "--link", "stdio", "--scratch", &seat.folder]);
+        }
         let (process, link) =
             Process::start("the agent in the partition", command, None, &self.context.ledger)
                 .map_err(|error| broken(&format!("{label}: no agent could be started: {error}").into()))?;
-        let carrier = Box::new(ProcessCarrier::new(process));
-        let within = START_WITHIN.mul_f64(host::crowding());
+        let carrier = ProcessCarrier::new(process);
+        let carrier = if seat.is_apart { carrier.with_grace(CLEARED_WITHIN) } else { carrier };
+        let carrier = Box::new(carrier);
+        let within = within.mul_f64(host::crowding());
         let instance = AgentInstance::attach(&label, link, carrier, started, within, self.cancel)?;
         Ok(Box::new(instance.with_patience(PATIENCE)))
     }
@@ -277,6 +304,14 @@ fn stretched(deadline: Millis) -> Millis {
 pub fn failed(failure: &Failure) -> Observed {
     let last = failure.console.last().map(|line| format!(" (it said: {line})")).unwrap_or_default();
     Observed::Failed { reason: format!("{}{last}", failure.reason).into() }
+}
+
+impl Seat {
+    /// Whether a load runs with the probe that has this seat; one that names a partition runs in that, not in one placed as it is.
+    fn has(&self, load: &DeclaredLoad) -> bool {
+        let same = place_of(load, self.partition.as_ref()) == self.partition;
+        if self.is_apart { load.place.is_none() } else { same }
+    }
 }
 
 /// Where a load runs: in this partition, or on the host if none.

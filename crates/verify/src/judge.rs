@@ -56,7 +56,7 @@ pub fn judge(requirement: &Requirement, rounds: &[&TestRound]) -> Judged {
     if rounds.is_empty() {
         return nothing(match metric {
             RequiredMetric::Outage(_) => "failures are made with --failures alone",
-            _ if requirement.paused => "programs are paused with --failures alone",
+            _ if requirement.pauses() => "programs are paused with --failures alone",
             _ => "nothing was done to see",
         });
     }

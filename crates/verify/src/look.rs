@@ -7,8 +7,10 @@ mod sockets;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use model::partition::set::{PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus, UnitSpec};
-use model::partition::{Given, PartitionSpec};
+use model::partition::Given;
+use model::partition::set::{
+    PartitionEntry, PartitionSet, PartitionStatus, PartitionUnit, Phase, SetStatus, UnitSpec,
+};
 use model::requirement::{NetworkProperty, PairProperty, PlacementProperty, Subject};
 use model::verification::Observed;
 use partition::place;
@@ -59,6 +61,14 @@ impl LookedAt {
         Observed::Looked { values }
     }
 
+    /// A partition as its supervisor was told to start it.
+    ///
+    /// # Errors
+    /// There is none of this name, or it cannot be read.
+    pub fn unit(&self, name: &str) -> Result<PartitionUnit, Reason> {
+        unit(&self.named(name)?.0.folder)
+    }
+
     fn named(&self, name: &str) -> Result<(&PartitionStatus, &PartitionEntry), Reason> {
         let status = self.status.partitions.iter().find(|one| one.name == name);
         let both = status.zip(self.set.partitions.get(name));
@@ -86,9 +96,10 @@ impl LookedAt {
             }
             PlacementProperty::Restarts => f64::from(status.restarts),
             PlacementProperty::Differences => {
-                let spec = spec(&status.folder)?;
+                let spec = unit(&status.folder)?.spec;
                 let given = given(status)?;
-                count(place::differences(&spec.resources, &spec.disks, &given).len())
+                let limits = status.given.as_ref().map_or(0, |was| place::tightened(was, &given).len());
+                count(place::differences(&spec.resources, &spec.disks, &given).len().saturating_add(limits))
             }
             PlacementProperty::SharedCpus => {
                 let own = cpus(&given(status)?);
@@ -213,9 +224,9 @@ pub fn given(status: &PartitionStatus) -> Result<Given, Reason> {
 }
 
 /// A partition as its supervisor was told to start it.
-fn spec(kept: &Path) -> Result<PartitionSpec, Reason> {
+fn unit(kept: &Path) -> Result<PartitionUnit, Reason> {
     match folder::read_unit(kept) {
-        Some(UnitSpec::Partition(unit)) => Ok(unit.spec),
+        Some(UnitSpec::Partition(unit)) => Ok(*unit),
         _ => Err("what its supervisor was told cannot be read".into()),
     }
 }

@@ -136,6 +136,7 @@ fn blank() -> Requirement {
         folder: None,
         over: None,
         paused: false,
+        probe_partition: None,
         confidence: USUAL_CONFIDENCE,
         budget_s: USUAL_BUDGET_S,
     }

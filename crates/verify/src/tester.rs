@@ -144,8 +144,9 @@ impl Tester<'_> {
                     Err(reason) => Ok((Observed::Failed { reason }, Doses::new())),
                 }
             }
-            TestKind::Probe { subject, probe, load, folder, paused, .. } => {
-                let at = At { subject, folder: folder.as_deref(), paused: *paused };
+            TestKind::Probe { subject, probe, load, folder, paused, probe_partition, .. } => {
+                let (folder, own) = (folder.as_deref(), *probe_partition);
+                let at = At { subject, folder, paused: *paused || test.kind.disturbs(), own };
                 self.agents.measure(&at, probe, load, seed)
             }
             TestKind::Command { subject, command, inside, load } => {

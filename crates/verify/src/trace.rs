@@ -31,7 +31,8 @@ fn kind(requirement: &Requirement) -> Option<TestKind> {
         RequiredMetric::Probe(_) => {
             let (probe, folder) = (requirement.probe()?, requirement.folder.clone());
             let (over, paused) = (requirement.over.clone(), requirement.paused);
-            TestKind::Probe { subject, probe, load, folder, over, paused }
+            let probe_partition = requirement.probe_partition;
+            TestKind::Probe { subject, probe, load, folder, over, paused, probe_partition }
         }
         RequiredMetric::Command(_) => TestKind::Command {
             subject: if requirement.inside { subject } else { Subject::Set },

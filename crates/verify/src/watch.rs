@@ -149,6 +149,8 @@ pub fn is_cheap(test: &TestSpec) -> bool {
     match &test.kind {
         _ if test.kind.disturbs() => false,
         TestKind::Look { .. } => true,
+        // It boots.
+        TestKind::Probe { probe_partition: Some(_), .. } => false,
         TestKind::Probe { load, .. } | TestKind::Command { load, .. } | TestKind::Responses { load, .. } => {
             load.declared().is_empty()
         }

@@ -20,6 +20,9 @@ pub struct Given {
     pub cpu_cap_percent: Option<u32>,
     /// One per disk, in their order.
     pub disks: Vec<GivenDisk>,
+    /// Limits that its cgroups put on disks of the host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub io_limits: Vec<GivenIoLimit>,
 }
 
 /// A virtual CPU.
@@ -54,6 +57,48 @@ pub struct GivenDisk {
     pub bytes_per_s: Option<Bytes>,
     /// Operations per second at most.
     pub operations_per_s: Option<u64>,
+}
+
+/// A limit that a cgroup puts on a disk of the host, of what all in the group do together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenIoLimit {
+    /// The group.
+    pub cgroup: String,
+    /// The disk, as the kernel names it: `254:0`.
+    pub device: String,
+    /// What is limited, in the kernel's word.
+    pub what: IoLimitKind,
+    /// Bytes or operations per second at most.
+    pub most_per_s: u64,
+}
+
+/// What a cgroup limits of a disk, in the words of `io.max`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IoLimitKind {
+    /// Bytes read.
+    Rbps,
+    /// Bytes written.
+    Wbps,
+    /// Reads.
+    Riops,
+    /// Writes.
+    Wiops,
+}
+
+impl IoLimitKind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Rbps, Self::Wbps, Self::Riops, Self::Wiops];
+
+    /// The kernel's word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Rbps => "rbps",
+            Self::Wbps => "wbps",
+            Self::Riops => "riops",
+            Self::Wiops => "wiops",
+        }
+    }
 }
 
 /// One thing that is not as it was asked.

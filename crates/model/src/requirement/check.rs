@@ -278,6 +278,9 @@ impl One<'_> {
             None if requirement.paused => {
                 self.add("paused", "a program stands still only while a probe measures in its place");
             }
+            None if requirement.probe_partition.is_some() => {
+                self.add("probe_partition", "only probes measure in a partition of their own");
+            }
             None if requirement.over.is_some() => {
                 self.add("over", "only probes between a pair have a network");
             }
@@ -296,12 +299,34 @@ impl One<'_> {
                 if requirement.paused && requirement.partition.is_none() {
                     self.add("paused", "a program stands still in a partition: write partition = \"NAME\"");
                 }
+                if requirement.probe_partition.is_some() {
+                    self.probe_partition(kind);
+                }
                 if requirement.folder.is_some() && kind != ProbeKind::Disk {
                     self.add("folder", "only the probe disk has a folder");
                 }
             }
         }
         self.loads(metric);
+    }
+
+    fn probe_partition(&mut self, kind: ProbeKind) {
+        let key = "probe_partition";
+        if self.requirement.partition.is_none() {
+            self.add(key, "it has the place of a partition: write partition = \"NAME\"");
+        }
+        if self.requirement.paused {
+            self.add(
+                key,
+                "write probe_partition = \"instead\" without paused: the other one stands still then, too",
+            );
+        }
+        if kind == ProbeKind::Disk {
+            self.add(
+                key,
+                "disk measures the partition's own files, which a partition for a probe does not have",
+            );
+        }
     }
 
     /// What is added beside it.

@@ -112,6 +112,9 @@ pub struct Requirement {
     /// Whether the partition's program stands still while a probe measures in its place; otherwise it goes on beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+    /// Whether a probe measures in a partition of its own that is granted what the partition is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_partition: Option<ProbePartition>,
     /// How sure the verdict must be, 0.5 … 0.9999.
     #[serde(default = "usual_confidence")]
     pub confidence: f64,
@@ -126,6 +129,24 @@ const fn usual_confidence() -> f64 {
 
 const fn usual_budget() -> u32 {
     USUAL_BUDGET_S
+}
+
+/// A partition of its own for a probe, with exactly the placement of the one that a requirement is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ProbePartition {
+    /// That one goes on meanwhile.
+    Beside,
+    /// That one's program, and all else in it, stands still meanwhile.
+    Instead,
+}
+
+impl Requirement {
+    /// Whether the partition stands still meanwhile.
+    pub fn pauses(&self) -> bool {
+        self.paused || self.probe_partition == Some(ProbePartition::Instead)
+    }
 }
 
 /// Whom a requirement is about.

@@ -131,6 +131,30 @@ fn what_says_too_little_or_too_much_is_told() {
 }
 
 #[test]
+fn a_partition_of_its_own_is_for_probes_in_the_place_of_another() {
+    let text = |key: &str, metric: &str| {
+        format!(
+            "set = \"s\"\n[requirement.R]\ntext = \"x\"\nmetric = \"{metric}\"\nat_most = \"1 ms\"\n{key}"
+        )
+    };
+    let said = |key: &str, metric: &str| {
+        RequirementFile::from_toml(&text(key, metric), "").map_err(|why| why.to_string())
+    };
+    let (beside, whom) = ("probe_partition = \"beside\"\n", "partition = \"a\"\n");
+    let read = said(&format!("{whom}probe_partition = \"instead\""), "syscall.call_ns").expect("good");
+    assert!(read.requirements["R"].pauses());
+    for (key, metric, part) in [
+        (beside.to_owned(), "syscall.call_ns", "it has the place of a partition"),
+        (format!("{whom}{beside}paused = true"), "syscall.call_ns", "\"instead\" without paused"),
+        (format!("{whom}{beside}"), "disk.random_read_p99_ns", "disk measures the partition's own files"),
+        (format!("{whom}probe_partition = \"x\""), "syscall.call_ns", "beside"),
+    ] {
+        let why = said(&key, metric).expect_err(part);
+        assert!(why.contains(part) && why.contains("line "), "{key}: {why}");
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_with_its_line() {
     let cases = [
         (

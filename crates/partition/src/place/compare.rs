@@ -1,7 +1,7 @@
 //! What was asked against what was given. Pure: every value that was asked for is looked at, nothing else.
 
 use super::{priority, threads};
-use model::partition::{Difference, DiskSpec, Given, NumberList, Priority, Resources};
+use model::partition::{Difference, DiskSpec, Given, GivenIoLimit, NumberList, Priority, Resources};
 use units::Bytes;
 
 /// What is not as it was asked; empty when all is. `node_cpus` are those of the node that was asked for, where no CPUs
@@ -30,6 +30,27 @@ pub fn differences(
             asked.operations_per_s,
             given.operations_per_s,
         );
+    }
+    found.0
+}
+
+/// Limits on the host's disks that its cgroups did not have when it was started, or that are lower now. One that was lifted leaves
+/// QEMU's own throttle.
+pub fn tightened(was: &Given, now: &Given) -> Vec<Difference> {
+    let before = |limit: &GivenIoLimit| {
+        let same = was
+            .io_limits
+            .iter()
+            .find(|old| (&old.cgroup, &old.device, old.what) == (&limit.cgroup, &limit.device, limit.what));
+        same.map(|old| old.most_per_s)
+    };
+    let mut found = Found::default();
+    for limit in &now.io_limits {
+        let old = before(limit);
+        if old.is_none_or(|old| limit.most_per_s < old) {
+            let what = format!("io.{}.{}", limit.device, limit.what.as_str());
+            found.add(&what, &word(old), &format!("{} in {}", limit.most_per_s, limit.cgroup));
+        }
     }
     found.0
 }
@@ -120,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use model::partition::{GivenCpu, GivenDisk, GivenMemory};
+    use model::partition::{GivenCpu, GivenDisk, GivenMemory, IoLimitKind};
     use units::Mebibytes;
 
     const NODE_CPUS: &str = "4-7";
@@ -200,7 +221,25 @@ mod tests {
             cpu_weight: asked.cpu_weight.or(Some(100)),
             cpu_cap_percent: asked.cpu_cap_percent,
             disks: disks.iter().map(disk).collect(),
+            io_limits: Vec::new(),
         }
+    }
+
+    #[test]
+    fn limits_on_disks_that_came_or_were_lowered_are_told() {
+        let limit = |device: &str, most_per_s| GivenIoLimit {
+            cgroup: "/g".to_owned(),
+            device: device.to_owned(),
+            what: IoLimitKind::Wbps,
+            most_per_s,
+        };
+        let given = |io_limits| Given { io_limits, ..Given::default() };
+        let was = given(vec![limit("8:0", 5), limit("8:16", 5), limit("8:32", 5)]);
+        let now = given(vec![limit("8:0", 4), limit("8:16", 6), limit("7:0", 1)]);
+        let told =
+            tightened(&was, &now).into_iter().map(|one| format!("{} {} {}", one.what, one.asked, one.given));
+        assert_eq!(told.collect::<Vec<_>>(), ["io.8:0.wbps 5 4 in /g", "io.7:0.wbps none 1 in /g"]);
+        assert_eq!(tightened(&was, &was), []);
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  QEMU:   threads of the CPUs, size of the memory, where its first byte lies, throttles of the disks
-//!  kernel: status and stat of each thread, numa_maps, the files of the cgroup
+//!  kernel: status and stat of each thread, numa_maps, the files of its cgroups
 //! ```
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::threads::ANSWER_GRACE;
 use super::topology::text;
 use super::{priority, threads};
 use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
-use platforms::cgroup::{MOUNT, group_files};
+use platforms::cgroup::{MOUNT, group_files, io_limits};
 use platforms::host::numa_maps;
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;
@@ -36,11 +36,12 @@ pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, Reason> {
         cpu_weight: group.weight,
         cpu_cap_percent: group.cap_percent,
         disks: disks(&control.query("query-block", &Value::Null, ANSWER_GRACE)?),
+        io_limits: io_limits(&own, Path::new(MOUNT)),
     })
 }
 
-/// Asks the kernel anew about a partition that runs: threads, memory, cgroup. Throttles of disks are as they were read at the start,
-/// because only QEMU knows them, and its control is its supervisor's.
+/// Asks the kernel anew about a partition that runs: threads, memory, cgroup. QEMU's throttles of disks are as they were read at the start,
+/// because nobody but its supervisor has its control.
 ///
 /// # Errors
 /// The kernel does not say, or a thread is gone.
@@ -56,6 +57,7 @@ pub fn look_again(pid: u32, was: &Given) -> Result<Given, Reason> {
         cpu_weight: group.weight,
         cpu_cap_percent: group.cap_percent,
         disks: was.disks.clone(),
+        io_limits: io_limits(&own, Path::new(MOUNT)),
     })
 }
 

@@ -1,10 +1,11 @@
-//! A process's cgroup as its files say it: which one holds it, with which weight and cap.
+//! A process's cgroup as its files say it: which one holds it, with which weight and cap; and which limits on disks hold for it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::cpu::USUAL_SHARES;
 use super::unified::mount_point;
+use model::partition::{GivenIoLimit, IoLimitKind};
 
 /// What a process's cgroup says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(super) struct Places<'a> {
     pub unified: Option<&'a str>,
     /// In the hierarchy of version 1 that has the `cpu` controller: its controllers, and the place.
     pub cpu: Option<(&'a str, &'a str)>,
+    /// In the hierarchy of version 1 that has the `blkio` controller.
+    pub blkio: Option<&'a str>,
 }
 
 impl<'a> Places<'a> {
@@ -41,6 +44,8 @@ impl<'a> Places<'a> {
                 all.unified = Some(below);
             } else if controllers.split(',').any(|name| name == "cpu") {
                 all.cpu = Some((controllers, below));
+            } else if controllers == "blkio" {
+                all.blkio = Some(below);
             }
         }
         all
@@ -87,6 +92,63 @@ pub fn group_files(own: &str, mount: &Path) -> GroupFiles {
     }
 }
 
+/// Limits on disks that hold for the process with this `/proc/PID/cgroup`, with cgroups mounted below `mount`. Those of version 2 hold for
+/// all groups below, those of version 1 for the process's own group alone. Sources: the kernel's
+/// `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/blkio-controller.rst`.
+pub fn io_limits(own: &str, mount: &Path) -> Vec<GivenIoLimit> {
+    let places = Places::of(own);
+    let mut all = Vec::new();
+    if let Some((top, below)) = mount_point(mount).zip(places.unified) {
+        let group = top.join(below);
+        let groups = group.ancestors().take(64).take_while(|folder| folder.starts_with(&top));
+        all.extend(groups.flat_map(|folder| {
+            lines(folder, "io.max").flat_map(|line| limits_of_line(folder, &line)).collect::<Vec<_>>()
+        }));
+    }
+    if let Some(below) = places.blkio {
+        let folder = &mount.join("blkio").join(below);
+        all.extend(IoLimitKind::ALL.iter().flat_map(|what| limits_of_version_1(folder, *what)));
+    }
+    all
+}
+
+/// Of a file that the kernel keeps.
+fn lines(folder: &Path, file: &str) -> impl Iterator<Item = String> {
+    let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+    text.lines().map(ToOwned::to_owned).collect::<Vec<_>>().into_iter()
+}
+
+fn io_limit(folder: &Path, device: &str, what: IoLimitKind, most: &str) -> Option<GivenIoLimit> {
+    let cgroup = folder.display().to_string();
+    Some(GivenIoLimit { cgroup, device: device.to_owned(), what, most_per_s: most.parse().ok()? })
+}
+
+/// `8:0 rbps=1000 wbps=max`: what is `max` is no limit.
+fn limits_of_line(folder: &Path, line: &str) -> Vec<GivenIoLimit> {
+    let mut words = line.split_ascii_whitespace();
+    let device = words.next().unwrap_or_default();
+    let limit = |word: &str| {
+        let (name, most) = word.split_once('=')?;
+        let what = IoLimitKind::ALL.into_iter().find(|kind| kind.as_str() == name)?;
+        io_limit(folder, device, what, most)
+    };
+    words.filter_map(limit).collect()
+}
+
+fn limits_of_version_1(folder: &Path, what: IoLimitKind) -> Vec<GivenIoLimit> {
+    let file = match what {
+        IoLimitKind::Rbps => "blkio.throttle.read_bps_device",
+        IoLimitKind::Wbps => "blkio.throttle.write_bps_device",
+        IoLimitKind::Riops => "blkio.throttle.read_iops_device",
+        IoLimitKind::Wiops => "blkio.throttle.write_iops_device",
+    };
+    let limit = |line: String| {
+        let (device, most) = line.split_once(' ')?;
+        io_limit(folder, device, what, most)
+    };
+    lines(folder, file).filter_map(limit).collect()
+}
+
 /// The weight that was written as these shares: a weight times 10.24, rounded down.
 fn weight(shares: u64) -> Option<u32> {
     u32::try_from(shares.saturating_mul(100).div_ceil(USUAL_SHARES)).ok()
@@ -129,6 +191,25 @@ mod tests {
         assert_eq!(group_files(own, mount.path()), wanted);
         assert_eq!(group_files("1:cpu:/\n0::/\n", mount.path()), GroupFiles::default());
         assert_eq!(group_files("0::/../b\n", mount.path()), GroupFiles::default());
+    }
+
+    #[test]
+    fn limits_on_disks_are_those_of_all_groups_above_or_of_the_own_one() {
+        let mount = tempfile::tempdir().unwrap();
+        let unified = mount.path().join("unified");
+        put(&unified, &[("cgroup.controllers", "io")]);
+        put(&unified.join("a"), &[("io.max", "8:0 rbps=max wbps=5 riops=max wiops=max\n")]);
+        put(&unified.join("a/b"), &[("io.max", "7:0 rbps=1 wbps=max riops=2 wiops=max\nrubbish\n")]);
+        put(&mount.path().join("blkio/c"), &[("blkio.throttle.read_bps_device", "8:0 9\n8:16 x\n")]);
+        put(&mount.path().join("blkio"), &[("blkio.throttle.write_iops_device", "8:0 3\n")]);
+        let said = |own: &str| {
+            let words =
+                |one: GivenIoLimit| format!("{} {} {}", one.device, one.what.as_str(), one.most_per_s);
+            io_limits(own, mount.path()).into_iter().map(words).collect::<Vec<_>>()
+        };
+        assert_eq!(said("7:blkio:/c\n0::/a/b\n"), ["7:0 rbps 1", "7:0 riops 2", "8:0 wbps 5", "8:0 rbps 9"]);
+        assert_eq!(said("7:blkio:/\n0::/\n"), ["8:0 wiops 3"]);
+        assert_eq!(said("0::/../a\n"), Vec::<String>::new());
     }
 
     #[test]

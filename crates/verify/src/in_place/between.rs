@@ -71,6 +71,7 @@ impl Agents<'_> {
     ) -> Result<(Observed, Doses), Broken> {
         let seats = ends.each_ref().map(|end| Seat {
             partition: Some(end.name.clone()),
+            is_apart: false,
             folder: USUAL_FOLDER.to_owned(),
             number: 0,
         });

@@ -1,0 +1,107 @@
+//! A probe measures in a partition of its own: it is placed as the one that the requirement is about, which goes on or stands still
+//! meanwhile, and is gone afterwards.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use bulkhead::model::verification::RequirementVerdict;
+
+use crate::set_fixture::{Bench, guests_are_there, verdicts};
+use crate::verify_fixture::weight_of;
+
+const SET: &str = r#"
+[partition.a]
+program = ["/bin/sleep", "1000"]
+pin = "1"
+memory_mib = 160
+cpu_weight = 50
+
+[requirement.B]
+text = "A system call takes no longer than a millisecond where a is, beside it."
+partition = "a"
+metric = "syscall.call_ns"
+at_most = "1 ms"
+load = ["cpu", "cpu@a"]
+probe_partition = "beside"
+
+[requirement.I]
+text = "Nor does it in its place."
+partition = "a"
+metric = "syscall.call_ns"
+at_most = "1 ms"
+load = "as-is"
+probe_partition = "instead"
+"#;
+
+/// How a QEMU is placed: CPUs of its threads, weight, and memory in its own words.
+fn placed(pid: u32) -> Option<(BTreeSet<String>, String, String)> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let allowed = threads.filter_map(|thread| {
+        let status = fs::read_to_string(thread.path().join("status")).ok()?;
+        status
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .map(|list| list.trim().to_owned())
+    });
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words: Vec<String> =
+        words.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    let memory = words.iter().skip_while(|word| *word != "-m").nth(1)?.clone();
+    Some((allowed.collect(), weight_of(pid)?, memory))
+}
+
+/// QEMUs of this test, by number.
+fn machines(bench: &Bench) -> BTreeSet<u32> {
+    let all = bench.processes().into_iter().filter(|line| line.contains("qemu-system"));
+    all.filter_map(|line| line.split(' ').next().and_then(|pid| pid.parse().ok())).collect()
+}
+
+/// Verifies one of them: how the other QEMU was placed meanwhile, and whether the program of `a` stood still then.
+fn watched(bench: &Bench, words: &[&str]) -> (bool, bool) {
+    let own = bench.ps().and_then(|set| set.partitions.first().and_then(|one| one.pid)).expect("a runs");
+    let before = machines(bench);
+    assert_eq!(before, BTreeSet::from([own]));
+    let wanted = placed(own).expect("a runs");
+    let mut child = bench.begin(words);
+    let (mut is_alike, mut stands) = (false, false);
+    while child.try_wait().expect("it is ours").is_none() {
+        let others: Vec<u32> = machines(bench).difference(&before).copied().collect();
+        is_alike |= others.iter().any(|pid| placed(*pid).as_ref() == Some(&wanted));
+        if !others.is_empty() && !stands {
+            let look = "for one in /proc/[0-9]*; do read -r name <$one/comm; case $name in sleep) cat $one/status;; esac; done";
+            let said = bench.call(&["exec", "--in", "plant/a", "--", "/bin/sh", "-c", look]);
+            stands = said.out.lines().any(|line| line.starts_with("State:\tt"));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ended = child.wait_with_output().expect("it is ours");
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(machines(bench), before, "that of the probe is gone");
+    (is_alike, stands)
+}
+
+#[test]
+fn a_probe_has_a_partition_that_is_placed_as_another_one() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let file = bench.file("plant.toml", SET);
+    assert_eq!(bench.up(&file).code, Some(0));
+    let (file, out) = (file.to_str().expect("plain"), bench.path("evidence"));
+    let out = out.to_str().expect("plain");
+    assert_eq!(watched(&bench, &["verify", file, "--out", out, "--only", "B"]), (true, false));
+    let all = verdicts(out);
+    assert_eq!((all["B"], all["I"]), (RequirementVerdict::Pass, RequirementVerdict::NotRun));
+    let words = ["verify", file, "--out", out, "--only", "I", "--failures"];
+    assert_eq!(watched(&bench, &words), (true, true));
+    let all = verdicts(out);
+    assert_eq!((all["B"], all["I"]), (RequirementVerdict::Pass, RequirementVerdict::Pass));
+    let said = bench.call(&["verify", "--check", out]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let page = fs::read_to_string(format!("{out}/verify.html")).expect("it is written");
+    assert!(page.contains("in a partition placed as a, which is paused"), "it is said where");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    bench.assert_nothing_left("after probes had partitions of their own");
+}
