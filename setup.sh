@@ -75,6 +75,7 @@ if ! have cc; then missing+=(libc6-dev); fi
 if [ "$goal" = test ]; then
     [ -e /usr/include/rdma/fabric.h ] || missing+=(libfabric-dev)
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
+    perl -MTAP::Parser -e 1 2>/dev/null || missing+=(perl)
     case $(PATH=$PATH:/usr/sbin:/sbin ldconfig -p 2>/dev/null) in *libfabric.so.1*) ;; *) missing+=(libfabric1) ;; esac
 fi
 if [ "$goal" = crosscheck ]; then

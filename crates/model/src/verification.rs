@@ -322,7 +322,8 @@ pub struct Outage {
     pub first_missing_ns: Option<Nanos>,
     /// When the first answer came after which none was missing; none if there was no such within the time.
     pub answered_again_ns: Option<Nanos>,
-    /// When all parts ran as before; none if they did not within the time.
+    /// When all parts ran as before; none if they did not by themselves, or if none had stopped. Journals of before 2026-11-30 have when
+    /// verify had put them back.
     pub restored_ns: Option<Nanos>,
     /// Requests in all.
     pub asked: u64,

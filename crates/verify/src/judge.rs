@@ -9,17 +9,17 @@
 //! Quantiles are those of all values of all rounds together where a probe keeps them ([`stats::tail`]), else medians of the rounds'
 //! figures ([`stats::interval`]).
 
-use model::requirement::{
-    CapacityMetric, Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement, ResponseMetric,
-};
-use model::verification::{ClientCycles, Judged, Observed, Outage, RequirementVerdict, Responses, TestRound};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use model::requirement::{Comparator, CountedBy, OutageMetric, RequiredMetric, Requirement};
+use model::verification::{Judged, Observed, RequirementVerdict, TestRound};
 use stats::interval::median_interval;
 use stats::looks::confidence_at;
-use stats::summary::histogram_quantile;
 use stats::tail::pooled_quantile;
+use units::Nanos;
 use units::histogram::Histogram;
 use units::metric::{Answer, Estimate, Unit};
-use units::{Nanos, Reason};
 
 /// Rounds before the first look at an interval.
 pub const FIRST_LOOK: u32 = 6;
@@ -32,6 +32,9 @@ pub const LEAST_OUTAGES: u32 = 3;
 pub const fn next_look(rounds: u32) -> u32 {
     if rounds < FIRST_LOOK { FIRST_LOOK } else { rounds.saturating_add(rounds.div_ceil(2)) }
 }
+
+/// Different words about what was put back that a reason has.
+const MOST_WORDS: usize = 3;
 
 /// How often something is seen until it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +66,10 @@ pub fn judge(requirement: &Requirement, rounds: &[&TestRound]) -> Judged {
     match way(metric, comparator) {
         Way::Once => held.once(rounds),
         Way::Worst(least) => held.worst(rounds, least),
-        Way::Interval => held.sequential(rounds, requirement.confidence),
+        Way::Interval => {
+            let budget = Nanos::from_duration(Duration::from_secs(u64::from(requirement.budget_s)));
+            held.sequential(rounds, requirement.confidence, budget)
+        }
     }
 }
 
@@ -78,7 +84,7 @@ pub fn may_decide(requirement: &Requirement, rounds: u32) -> bool {
 
 /// Whether one look says all that there is to say.
 pub fn is_seen_at_once(requirement: &Requirement) -> bool {
-    way_of(requirement) == Some(Way::Once)
+    matches!(way_of(requirement), Some(Way::Once | Way::Worst(1)))
 }
 
 fn way_of(requirement: &Requirement) -> Option<Way> {
@@ -89,6 +95,11 @@ fn way_of(requirement: &Requirement) -> Option<Way> {
 fn way(metric: &RequiredMetric, comparator: Comparator) -> Way {
     match metric {
         RequiredMetric::Outage(_) => Way::Worst(LEAST_OUTAGES),
+        // Each time counts: a test that fails now and then has failed, and what is to be exactly so is so each time.
+        RequiredMetric::Command(CountedBy::Failures | CountedBy::ExitCode) => Way::Worst(1),
+        RequiredMetric::Command(CountedBy::Value) if comparator == Comparator::Exactly => {
+            Way::Worst(LEAST_OF_WORST)
+        }
         RequiredMetric::Probe(name) if is_extreme(&name.id) || comparator == Comparator::Exactly => {
             Way::Worst(LEAST_OF_WORST)
         }
@@ -142,7 +153,7 @@ impl Held<'_> {
     fn values(&self, rounds: &[&TestRound]) -> (Vec<f64>, u32, Option<String>) {
         let (mut values, mut failed, mut why) = (Vec::new(), 0, None);
         for round in rounds {
-            match value(self.metric, &round.seen).map(|value| value * self.factor) {
+            match values::value(self.metric, &round.seen).map(|value| value * self.factor) {
                 Ok(value) if value < 0.0 && self.unit != Unit::Count => {
                     failed += 1;
                     why = Some(format!("{value} is less than nothing, and of this there is none"));
@@ -162,13 +173,7 @@ impl Held<'_> {
         let (values, failed, why) = self.values(rounds);
         let Some(value) = values.last().copied() else { return without_values(failed, why) };
         let holds = self.is_kept_by(value);
-        let mut reason = format!("it is {}", self.text(value));
-        if let (RequiredMetric::Command(CountedBy::Failures), Some(Observed::Commanded(done))) =
-            (self.metric, rounds.last().map(|round| &round.seen))
-        {
-            let names = done.tests.iter().flat_map(|counts| &counts.first_failed);
-            reason.extend(names.map(|name| format!("; {name}")));
-        }
+        let reason = format!("it is {}", self.text(value));
         Judged {
             verdict: if holds { RequirementVerdict::Pass } else { RequirementVerdict::Fail },
             value: Some(value),
@@ -188,14 +193,53 @@ impl Held<'_> {
         );
         if of_outage && worst == 0.0 {
             return format!(
-                "the client missed no answer in {count} failures: either something took over, or what failed was not on its way"
+                "the client missed no answer in {count} failures: something took over sooner than answers are late (answer_within_ms), \
+                 or what failed was not on its way"
             );
+        }
+        if count == 1 {
+            return format!("it is {}", self.text(worst));
         }
         format!("the worst of {count} rounds is {}; what was not seen may be worse", self.text(worst))
     }
 
+    /// Whether an outage lasted as long as it was waited for, or for ever.
+    fn has_no_end(&self, seen: &Observed) -> bool {
+        let (RequiredMetric::Outage(metric), Observed::Outage(outage)) = (self.metric, seen) else {
+            return false;
+        };
+        match metric {
+            OutageMetric::Duration | OutageMetric::Switchover => {
+                outage.first_missing_ns.is_some() && outage.answered_again_ns.is_none()
+            }
+            OutageMetric::Restoration => outage.restored_ns.is_none(),
+            OutageMetric::Detection | OutageMetric::Lost | OutageMetric::Doubled => false,
+        }
+    }
+
+    /// Names of the tests that failed in the first round in which one did.
+    fn failed_tests(&self, rounds: &[&TestRound]) -> String {
+        let counts = rounds.iter().filter_map(|round| match (self.metric, &round.seen) {
+            (RequiredMetric::Command(CountedBy::Failures), Observed::Commanded(done)) => done.tests.as_ref(),
+            _ => None,
+        });
+        let names = counts.map(|counts| &counts.first_failed).find(|names| !names.is_empty());
+        names.into_iter().flatten().map(|name| format!("; {name}")).collect()
+    }
+
+    /// What of outages did not come back by itself, each in words once.
+    fn undone(&self, rounds: &[&TestRound]) -> String {
+        let words = rounds.iter().filter_map(|round| match (&self.metric, &round.seen) {
+            (RequiredMetric::Outage(_), Observed::Outage(outage)) => Some(outage.undone.as_str()),
+            _ => None,
+        });
+        let by_us: BTreeSet<&str> = words.filter(|words| words.contains("by us")).collect();
+        by_us.into_iter().take(MOST_WORDS).map(|words| format!("; {words}")).collect()
+    }
+
     fn worst(&self, rounds: &[&TestRound], least: u32) -> Judged {
         let (values, failed, why) = self.values(rounds);
+        let endless = rounds.iter().filter(|round| self.has_no_end(&round.seen)).count();
         let of = |a: f64, b: f64| match self.comparator {
             Comparator::AtMost => a.max(b),
             Comparator::AtLeast => a.min(b),
@@ -210,8 +254,18 @@ impl Held<'_> {
         let Some(worst) = values.iter().copied().reduce(of) else { return without_values(failed, why) };
         let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
         let shown = self.text(worst);
-        let (verdict, reason) = if !self.is_kept_by(worst) {
-            (RequirementVerdict::Fail, format!("the worst of {} is {shown}", rounds_words(count)))
+        let (verdict, reason) = if endless > 0 && self.comparator == Comparator::AtMost {
+            let what = if matches!(self.metric, RequiredMetric::Outage(OutageMetric::Restoration)) {
+                "not all parts ran again by themselves"
+            } else {
+                "it was not over by itself"
+            };
+            (RequirementVerdict::Fail, format!("{what} in {endless} of {}", rounds_words(count)))
+        } else if !self.is_kept_by(worst) {
+            let names = self.failed_tests(rounds);
+            let what =
+                if count == 1 { "it".to_owned() } else { format!("the worst of {}", rounds_words(count)) };
+            (RequirementVerdict::Fail, format!("{what} is {shown}{names}"))
         } else if failed > 0 {
             let why = why.unwrap_or_default();
             (
@@ -226,6 +280,7 @@ impl Held<'_> {
         } else {
             (RequirementVerdict::Pass, self.of_the_worst(count, worst))
         };
+        let reason = format!("{reason}{}", self.undone(rounds));
         let ends = values
             .iter()
             .copied()
@@ -242,19 +297,40 @@ impl Held<'_> {
         }
     }
 
-    /// Look by look; the first that decides counts, whatever came after.
-    fn sequential(&self, rounds: &[&TestRound], confidence: f64) -> Judged {
+    /// Look by look; the first that decides counts, whatever came after. Between looks nobody looks, but when the time is over: whoever
+    /// interrupts may have seen what would come.
+    fn sequential(&self, rounds: &[&TestRound], confidence: f64, budget: Nanos) -> Judged {
         let all = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
-        let (mut at, mut look) = (FIRST_LOOK.min(all), 1);
-        loop {
-            let prefix = rounds.get(..at as usize).unwrap_or(rounds);
-            let judged = self.look(prefix, confidence_at(confidence, look));
-            let is_decided = matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
-            if is_decided || at >= all {
-                return judged;
+        let spent = rounds.iter().fold(Nanos::ZERO, |sum, round| sum.saturating_add(round.took_ns));
+        let is_spent = spent >= budget;
+        let (mut at, mut look) = (FIRST_LOOK, 1);
+        let mut judged = None;
+        while at <= all || is_spent {
+            let last = at.min(all);
+            let prefix = rounds.get(..last as usize).unwrap_or(rounds);
+            let one = self.look(prefix, confidence_at(confidence, look));
+            let is_decided = matches!(one.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
+            judged = Some(one);
+            if is_decided || last == all {
+                break;
             }
-            (at, look) = (next_look(at).min(all), look + 1);
+            (at, look) = (next_look(at), look + 1);
         }
+        judged.unwrap_or_else(|| {
+            let (values, failed, why) = self.values(rounds);
+            if values.is_empty() {
+                return without_values(failed, why);
+            }
+            let reason = format!("{} before the first look, which is after {FIRST_LOOK}", rounds_words(all));
+            let reason = why.map_or(reason.clone(), |why| format!("{reason}; the last that failed: {why}"));
+            Judged {
+                verdict: RequirementVerdict::Undecided,
+                value: stats::summary::median(&values),
+                rounds: u32::try_from(values.len()).unwrap_or(u32::MAX),
+                failed_rounds: failed,
+                ..nothing(&reason)
+            }
+        })
     }
 
     fn look(&self, rounds: &[&TestRound], confidence: f64) -> Judged {
@@ -305,11 +381,6 @@ impl Held<'_> {
         let verdict = match both {
             // What fails as often as not may fail just when it is bad.
             _ if failed >= count => RequirementVerdict::Undecided,
-            [false, false]
-                if self.comparator == Comparator::Exactly && low < self.limit && self.limit < high =>
-            {
-                RequirementVerdict::Undecided
-            }
             [true, true] => RequirementVerdict::Pass,
             [false, false] => RequirementVerdict::Fail,
             _ => RequirementVerdict::Undecided,
@@ -367,88 +438,6 @@ fn rounds_words(count: u32) -> String {
     if count == 1 { "1 round".to_owned() } else { format!("{count} rounds") }
 }
 
-/// The metric's value in what was seen, or why it has none.
-fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
-    let value = match (metric, seen) {
-        (_, Observed::Failed { reason }) => return Err(reason.clone()),
-        (RequiredMetric::Probe(name), Observed::Measured { report }) => {
-            if let Some(why) = report.detail.saw_nothing() {
-                return Err(why.into());
-            }
-            let metrics = probes::metrics_of(&report.detail, &report.clock);
-            let metric = metrics.into_iter().find(|one| one.id == name.id);
-            let metric = metric.ok_or_else(|| format!("the probe has no figure {name} here"))?;
-            match metric.figure {
-                units::metric::Figure::Value(value) => value,
-                units::metric::Figure::Unsupported(why) => return Err(why.into()),
-            }
-        }
-        (metric, Observed::Looked { values }) => match values.get(&metric.to_string()) {
-            Some(Ok(value)) => *value,
-            Some(Err(why)) => return Err(why.clone()),
-            None => return Err(format!("{metric} was not looked at").into()),
-        },
-        (RequiredMetric::Command(counted), Observed::Commanded(done)) => match counted {
-            CountedBy::ExitCode => f64::from(done.exit_code),
-            CountedBy::Value if done.exit_code != 0 => {
-                return Err(format!("it ended with {}", done.exit_code).into());
-            }
-            CountedBy::Value => done.value.ok_or("its last line is no number")?,
-            CountedBy::Failures => match &done.tests {
-                // What is not read may have failed, too; what is not there cannot make good what has.
-                _ if done.unread.is_some() && done.tests.as_ref().is_none_or(|counts| counts.failed == 0) => {
-                    return Err(done.unread.clone().unwrap_or_default().into());
-                }
-                None => return Err("it printed neither JUnit nor TAP".into()),
-                Some(counts) if counts.all == counts.left_out => {
-                    return Err(format!("not one test ran, {} were left out", counts.left_out).into());
-                }
-                // It broke after the tests that it still could print.
-                Some(counts) if counts.failed == 0 && done.exit_code != 0 => {
-                    return Err(format!("no test failed, but it ended with {}", done.exit_code).into());
-                }
-                Some(counts) => counts.failed as f64,
-            },
-        },
-        (RequiredMetric::Response(wanted), Observed::Responses(seen)) => of_responses(*wanted, seen)?,
-        (RequiredMetric::Capacity(CapacityMetric::AnswersPerSecond), Observed::Responses(seen)) => {
-            if seen.clients.is_empty() {
-                return Err("the journal does not say what each client had".into());
-            }
-            seen.clients.iter().map(ClientCycles::per_s).sum()
-        }
-        (RequiredMetric::Outage(wanted), Observed::Outage(outage)) => of_outage(*wanted, outage)?,
-        _ => return Err("the journal holds another kind of test".into()),
-    };
-    if value.is_finite() { Ok(value) } else { Err("it is no finite number".into()) }
-}
-
-fn of_responses(metric: ResponseMetric, seen: &Responses) -> Result<f64, Reason> {
-    Ok(match (metric, metric.quantile()) {
-        (ResponseMetric::Missing, _) => seen.missing as f64,
-        (_, Some(quantile)) => {
-            histogram_quantile(&seen.response_ns, quantile).ok_or("no request was made")?
-        }
-        (_, None) => seen.response_ns.buckets().last().ok_or("no request was made")?.upper() as f64,
-    })
-}
-
-/// What never came back is at least as long as was waited, and counts so. Where nobody outside noticed anything, nothing was gone.
-fn of_outage(metric: OutageMetric, outage: &Outage) -> Result<f64, Reason> {
-    let first = outage.first_missing_ns.map_or(0.0, Nanos::as_f64);
-    let again = match outage.first_missing_ns {
-        Some(_) => outage.answered_again_ns.unwrap_or(outage.waited_ns).as_f64(),
-        None => 0.0,
-    };
-    Ok(match metric {
-        OutageMetric::Duration => again,
-        OutageMetric::Detection => first,
-        OutageMetric::Switchover => (again - first).max(0.0),
-        OutageMetric::Restoration => outage.restored_ns.unwrap_or(outage.waited_ns).as_f64(),
-        OutageMetric::Lost => outage.lost as f64,
-        OutageMetric::Doubled => outage.doubled.ok_or("this client cannot know what is doubled")? as f64,
-    })
-}
-
 #[cfg(test)]
 mod tests;
+mod values;

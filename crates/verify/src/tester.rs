@@ -13,6 +13,7 @@ use units::metric::Unit;
 use units::{Nanos, Reason};
 
 use crate::command::Place;
+use crate::failure::Patience;
 use crate::in_place::between;
 use crate::in_place::{self, Agents, At, Doses};
 use crate::look::LookedAt;
@@ -168,12 +169,13 @@ impl Tester<'_> {
             }
             TestKind::Outage { failure, client, load } => {
                 self.agents.leave();
-                let limit = self.patience(test);
+                let patience = self.patience(test);
                 let (set, exe, cancel) = (self.set, &self.context.exe, self.cancel);
                 let make = || {
-                    told(failure::make(set, failure, client, limit, exe, cancel), Observed::Outage, cancel)
+                    told(failure::make(set, failure, client, patience, exe, cancel), Observed::Outage, cancel)
                 };
-                self.agents.beside(&Subject::Set, load, limit + failure::LONGEST_BESIDES, seed, make)
+                let longest = patience.longest + failure::LONGEST_BESIDES;
+                self.agents.beside(&Subject::Set, load, longest, seed, make)
             }
         }
     }
@@ -185,11 +187,12 @@ impl Tester<'_> {
     }
 
     /// How long the end of an outage is waited for: longer than any of its requirements allows.
-    fn patience(&self, test: &TestSpec) -> Duration {
+    fn patience(&self, test: &TestSpec) -> Patience {
         let limits = test.requirements.iter().filter_map(|id| self.requirements.get(id)?.limit());
         let times = limits.filter(|(_, limit)| limit.unit == Unit::Nanoseconds).map(|(_, limit)| limit.value);
         let longest = times.fold(0.0, f64::max);
-        Duration::from_secs_f64((longest * 1.5 / 1e9).clamp(0.0, 86_400.0)).max(LEAST_PATIENCE)
+        let shortest = Duration::from_secs_f64((longest * 1.5 / 1e9).clamp(0.0, 86_400.0));
+        Patience { longest: shortest.max(LEAST_PATIENCE), shortest }
     }
 }
 

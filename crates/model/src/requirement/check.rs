@@ -267,6 +267,7 @@ impl One<'_> {
             self.add("client", "only a metric of capacity has a concurrency; others ask every period_ms");
         }
         self.patience(metric);
+        self.restoration(metric);
         if let (RequiredMetric::Outage(OutageMetric::Lost | OutageMetric::Doubled), Some(client)) =
             (metric, &requirement.client)
             && client.kind != ClientKind::Echo
@@ -333,7 +334,8 @@ impl One<'_> {
     fn loads(&mut self, metric: &RequiredMetric) {
         let requirement = self.requirement;
         let loads = requirement.load.as_ref().map_or(&[][..], super::RequiredLoad::declared);
-        if requirement.load.is_some() && !metric.is_sampled() {
+        let may_have_one = metric.is_sampled() || matches!(metric, RequiredMetric::Command(_));
+        if requirement.load.is_some() && !may_have_one {
             self.add("load", format!("{metric} is looked at, not measured: no load matters"));
         }
         if loads.is_empty() && matches!(requirement.load, Some(super::RequiredLoad::Declared(_))) {
@@ -364,11 +366,37 @@ impl One<'_> {
         place == ON_HOST || !parts.iter().any(is_hit)
     }
 
+    /// What we hold comes back when we let go: that says nothing of the set.
+    fn restoration(&mut self, metric: &RequiredMetric) {
+        let parts = self.requirement.failure.as_ref().map_or(&[][..], OneOrMore::all);
+        if *metric == RequiredMetric::Outage(OutageMetric::Restoration)
+            && let Some(held) = parts.iter().find(|part| part.is_held())
+        {
+            let problem =
+                format!("{held} stops no part, and lasts until it is taken back: write outage.duration_ns");
+            self.add("metric", problem);
+        }
+    }
+
     /// An answer that is not waited for as long as it may take is never late.
     fn patience(&mut self, metric: &RequiredMetric) {
-        let (RequiredMetric::Response(_), Some(client)) = (metric, &self.requirement.client) else { return };
+        let Some(client) = &self.requirement.client else { return };
         let within = Nanos::from_duration(client.answer_within_ms.to_duration());
         let Some((_, limit)) = self.requirement.limit() else { return };
+        // What is shorter than an answer may take is no outage to the client.
+        if matches!(metric, RequiredMetric::Outage(_)) && limit.unit == Unit::Nanoseconds {
+            if limit.value < within.as_f64() {
+                let problem = format!(
+                    "an answer is late after {} ms, and the limit is {limit}: shorter outages are not seen, write a shorter answer_within_ms",
+                    client.answer_within_ms.get()
+                );
+                self.add("client", problem);
+            }
+            return;
+        }
+        if !matches!(metric, RequiredMetric::Response(_)) {
+            return;
+        }
         if limit.unit == Unit::Nanoseconds && limit.value >= within.as_f64() {
             let problem = format!(
                 "an answer is waited for {} ms only, and the limit is {limit}: write a longer answer_within_ms",

@@ -210,24 +210,28 @@ impl Document {
 /// a plan are lines like others.
 fn tap(text: &str, is_cut: bool, beside: bool) -> Option<TestCounts> {
     let (mut counts, mut planned, mut is_tap) = (TestCounts::default(), None, false);
-    let (mut numbers, mut last, mut bailed, mut surplus_plans) = (BTreeSet::new(), 0, false, 0);
+    let (mut numbers, mut points, mut bailed, mut surplus_plans) = (BTreeSet::new(), 0, false, 0);
+    // Of a plan that is neither at the beginning nor at the end.
+    let (mut planned_after, mut is_between) = (0, false);
     for line in text.lines() {
         if let Some(plan) = line.strip_prefix("1..") {
             let number = plan.split_whitespace().next().unwrap_or_default().parse::<u64>().ok();
             surplus_plans += u64::from(planned.is_some() && number.is_some());
+            planned_after = points;
             planned = planned.or(number);
             is_tap |= planned.is_some();
         } else if line.starts_with("TAP version ") {
             is_tap = true;
-        } else if line.starts_with("Bail out!") {
+        } else if line.trim_start().starts_with("Bail out!") {
             counts.all += 1;
             failed(&mut counts, line, 1);
             (is_tap, bailed) = (true, true);
         } else if let Some((is_good, rest)) = point(line) {
             is_tap |= !(beside && is_good);
             counts.all += 1;
-            let number = number_of(rest).unwrap_or(last + 1);
-            last = number;
+            points += 1;
+            is_between |= planned.is_some() && planned_after > 0;
+            let number = number_of(rest).unwrap_or(points);
             let directive = directive(rest).map(|directive| directive.trim().to_ascii_lowercase());
             let is = |word: &str| {
                 let after = directive.as_ref().and_then(|directive| directive.strip_prefix(word));
@@ -237,7 +241,9 @@ fn tap(text: &str, is_cut: bool, beside: bool) -> Option<TestCounts> {
             };
             if !numbers.insert(number) {
                 failed(&mut counts, &format!("test {number} came twice"), 1);
-            } else if is("skip") {
+            } else if number != points {
+                failed(&mut counts, &format!("test {number} came as the {points}th"), 1);
+            } else if is_good && is("skip") {
                 counts.left_out += 1;
             } else if !is_good && !is("todo") {
                 failed(&mut counts, description(rest), 1);
@@ -261,6 +267,8 @@ fn tap(text: &str, is_cut: bool, beside: bool) -> Option<TestCounts> {
             failed(&mut counts, &format!("{missing} of {planned} tests did not come"), missing);
             failed(&mut counts, &format!("{surplus} tests are beyond the plan of {planned}"), surplus);
             counts.all = counts.all.saturating_add(missing).saturating_add(surplus_plans);
+            counts.all += u64::from(is_between);
+            failed(&mut counts, "its plan is neither at the beginning nor at the end", u64::from(is_between));
             failed(&mut counts, "it printed more than one plan", surplus_plans);
         }
     }
@@ -300,107 +308,4 @@ fn point(line: &str) -> Option<(bool, &str)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn counts(all: u64, failed: u64, left_out: u64, names: &[&str]) -> TestCounts {
-        let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
-        TestCounts { all, failed, left_out, first_failed }
-    }
-
-    #[test]
-    fn junit_is_read_whole_however_deep_and_how_many() {
-        let xml = "building…\n<?xml version=\"1.0\"?><testsuites><testsuite name=\"s\" tests=\"3\"><testcase name=\"a\"/>\
-                   <testcase name=\"b\"><failure message=\"late\">x</failure></testcase><testcase name=\"c\"><skipped/></testcase>\
-                   </testsuite></testsuites>\n3 < 4 & done\n";
-        let good = "<testsuite name=\"t\"><testcase name=\"x\"/></testsuite>";
-        assert_eq!(read(xml, false), Read { tests: Some(counts(3, 1, 1, &["b: late"])), unread: None });
-        let two = format!("{good}\n{xml}");
-        assert_eq!(read(&two, false).tests, Some(counts(4, 1, 1, &["b: late"])));
-        let nested = "<testsuite><testsuite><testcase name=\"n\"><error/></testcase></testsuite></testsuite>";
-        assert_eq!(read(nested, false).tests, Some(counts(1, 1, 0, &["n"])));
-        let declared = "<testsuite name=\"d\" errors=\"1\" failures=\"1\"><testcase name=\"x\"><failure/></testcase></testsuite>";
-        assert_eq!(read(declared, false).tests, Some(counts(2, 2, 0, &["x", "d says that 1 more failed"])));
-        let cut = read("<testsuites><testsuite><testcase name=\"x\"/>", false);
-        assert!(cut.unread.is_some_and(|why| why.contains("not ended")));
-        assert!(read("<testsuite><testcase></testsuite>", false).unread.is_some());
-        let mixed = format!("1..1\nnot ok 1 - z\n{good}");
-        assert_eq!(read(&mixed, false).tests, Some(counts(2, 1, 0, &["z"])));
-    }
-
-    #[test]
-    fn what_junit_says_beyond_its_cases_counts() {
-        let failed = |xml: &str| read(xml, false).tests.map(|counts| counts.failed);
-        assert_eq!(failed("<testsuite name=\"s\" tests=\"5\"><testcase name=\"a\"/></testsuite>"), Some(4));
-        assert_eq!(
-            failed(
-                "<testsuites tests=\"2\"><testsuite tests=\"2\"><testcase/><testcase/></testsuite></testsuites>"
-            ),
-            Some(0)
-        );
-        assert_eq!(
-            failed(
-                "<testsuite name=\"s\"><failure message=\"no database\"/><testcase name=\"a\"/></testsuite>"
-            ),
-            Some(1)
-        );
-        let named = "<j:x xmlns:j=\"u\"/><testsuite xmlns:j=\"u\"><j:testcase name=\"a\"><j:failure/></j:testcase></testsuite>";
-        assert_eq!(failed(named), Some(1));
-        let good = "<testsuite><testcase name=\"a\"/></testsuite>";
-        assert_eq!(
-            failed(&format!("<!-- <testsuite><testcase><failure/></testcase></testsuite> -->{good}")),
-            Some(0)
-        );
-        // Somebody's log has the beginning of one, and a later report the end of another.
-        let bad = "<testsuite><testcase><failure/></testcase></testsuite>";
-        assert_eq!(failed(&format!("<!-- log\n{bad}<!-- end -->{good}")), Some(1));
-        let outside = read(&format!("{good}<testcase name=\"b\"><failure/></testcase>"), false);
-        assert!(outside.unread.is_some_and(|why| why.contains("outside")));
-        // Logs beside it, and in it.
-        assert_eq!(read(&format!("ok, begun\nok\n{good}"), false).tests, Some(counts(1, 0, 0, &[])));
-        assert_eq!(failed(&format!("not ok 1 - z\n{good}")), Some(2), "and no plan");
-    }
-
-    #[test]
-    fn tap_is_read_as_prove_reads_it() {
-        for no_directive in ["# todos found", "# skipped messages: 3", "# TODO_1"] {
-            let text = format!("1..1\nnot ok 1 - a {no_directive}\n");
-            assert_eq!(tap(&text, false, false).map(|counts| counts.failed), Some(1), "{text}");
-        }
-        let two = tap("1..1\nok 1\n1..3\n", false, false);
-        assert_eq!(two, Some(counts(2, 1, 0, &["it printed more than one plan"])));
-        let text = "TAP version 13\n1..5\nok 1 - a\nnot ok 2 b\nok 3 # SKIP no disk\nnot ok 4 # TODO later\n    not ok 1 nested\n";
-        // What is to be done and what is nested has no name of a test that failed.
-        assert_eq!(tap(text, false, false), Some(counts(5, 2, 1, &["b", "1 of 5 tests did not come"])));
-        assert_eq!(tap("okay\nnothing\n", false, false), None);
-        assert_eq!(
-            tap("ok 1\nBail out! disk full\n", false, false),
-            Some(counts(2, 1, 0, &["Bail out! disk full"]))
-        );
-        let many = "1..5\nnot ok 1 - late: 7 ms\u{1b}\nnot ok 2\nnot ok 3 a\nnot ok 4 b\nnot ok 5 c\n";
-        assert_eq!(tap(many, false, false), Some(counts(5, 5, 0, &["late: 7 ms", "a", "b"])));
-        assert_eq!(
-            tap("1..1\nnot ok 1 - a \\# todo list\n", false, false),
-            Some(counts(1, 1, 0, &["a \\# todo list"]))
-        );
-        assert_eq!(tap("1..2\nok 1\nok 1\n", false, false), Some(counts(2, 1, 0, &["test 1 came twice"])));
-        assert_eq!(
-            tap("1..1\nok 1\nok 2\n", false, false),
-            Some(counts(2, 1, 0, &["1 tests are beyond the plan of 1"]))
-        );
-        assert!(tap("ok\nsegfault, giving up\n", false, false).is_some_and(|counts| counts.failed == 1));
-        assert_eq!(tap("1..0 # SKIP no database\n", false, false), Some(counts(0, 0, 0, &[])));
-    }
-
-    proptest! {
-        #[test]
-        fn no_output_makes_it_panic(text in "(<testsuite( errors=\"[0-9]{0,21}\")?/?>|<testcase>|</testcase>|</testsuite>|ok [0-9]{0,21}|not ok|1\\.\\.[0-9]{0,21}|# todo|[&<>\\\\\n é]){0,40}") {
-            let read = read(&text, false);
-            if let Some(counts) = read.tests {
-                prop_assert!(counts.first_failed.len() <= MOST_NAMED);
-            }
-        }
-    }
-}
+mod tests;

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  client: answered 20 times in a row ─► the part fails ─► … missing … ─► answered for good ─┐
-//!                                            └► all parts run as before? started if nobody does ─┴► Outage
+//!                                            └► all parts run as before, or nobody starts them ─┴► Outage ─► we do
 //! ```
 //! A stopped switch is let go when the outage has ended; where we are killed before, its supervisor gives it up after some seconds and
 //! starts another one. A full disk, a cable that is out and a clock service that stands still last as long as we say so; partitions that
@@ -45,7 +45,7 @@ const STEADY_WITHIN: Duration = Duration::from_secs(60);
 const RESTORED_WITHIN: Duration = Duration::from_secs(120);
 /// How long a disk stays full and a clock service stands still at least: both are noticed late, if at all.
 const STAYS: Duration = Duration::from_secs(5);
-/// What nobody starts again is started by us after this time: whoever else does has begun by then.
+/// What nobody has begun to start again after this time nobody will.
 const NOBODY_DOES: Duration = Duration::from_secs(2);
 
 /// How long all that is not the outage takes at most, until it is steady before and after, armed, settled, and restored: as long as that
@@ -56,7 +56,16 @@ pub const LONGEST_BESIDES: Duration = STEADY_WITHIN
     .saturating_add(GOOD_RUN)
     .saturating_add(RESTORED_WITHIN);
 
-/// Makes parts fail at once, measures the outage, and puts everything back.
+/// How long the end of an outage is waited for.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Longer than anybody asks.
+    pub longest: Duration,
+    /// As long as decides, where a part is gone that nobody starts again.
+    pub shortest: Duration,
+}
+
+/// Makes parts fail at once, measures the outage, and puts everything back. What we start again ourselves is no end of it.
 ///
 /// # Errors
 /// The set did not answer before, the part cannot be made to fail, or something does not run again.
@@ -64,7 +73,7 @@ pub fn make(
     set: &str,
     failure: &OneOrMore<InjectedFailure>,
     client: &Client,
-    limit: Duration,
+    patience: Patience,
     exe: &Path,
     cancel: &Cancel,
 ) -> Result<Outage, Reason> {
@@ -86,7 +95,8 @@ pub fn make(
     let failed = parts.fail(failure);
     let least = if failure.iter().any(InjectedFailure::stays) { STAYS } else { Duration::ZERO };
     let outcome = failed.and_then(|failed_at| {
-        wait(&mut parts, &asking, failed_at, least..limit.max(least), cancel, exe)
+        let lasts = least..patience.longest.max(least);
+        wait(&parts, &asking, failed_at, lasts, patience.shortest.max(least), cancel)
             .map(|restored| (failed_at, restored, Instant::now()))
     });
     // Whatever came of it.
@@ -101,9 +111,6 @@ pub fn make(
     }
     let mut outage = asking.finish(failed_at, until);
     outage.restored_ns = restored.map(|at| Nanos::from_duration(at.saturating_duration_since(failed_at)));
-    if outage.restored_ns.is_none() {
-        outage.restored_ns = Some(Nanos::from_duration(failed_at.elapsed()));
-    }
     outage.undone = [before, vec![undone]].concat().join(", ");
     Ok(outage)
 }
@@ -139,14 +146,15 @@ fn steady(asking: &Asking, asked_of: &Client, cancel: &Cancel) -> Result<(), Rea
     .into())
 }
 
-/// Until the client is answered for good and all parts run, or the limit is over; since when all parts run again.
+/// Until the client is answered for good and all parts run, or nobody will start them, or the time is over; since when all parts run
+/// again.
 fn wait(
-    parts: &mut Parts,
+    parts: &Parts,
     asking: &Asking,
     failed_at: Instant,
     lasts: Range<Duration>,
+    without_part: Duration,
     cancel: &Cancel,
-    exe: &Path,
 ) -> Result<Option<Instant>, Reason> {
     let (mut restored, mut was_seen) = (None, false);
     while failed_at.elapsed() < lasts.end {
@@ -160,9 +168,7 @@ fn wait(
             (false, _) => restored = None,
             (true, false) => {}
         }
-        if failed_at.elapsed() >= NOBODY_DOES {
-            parts.start_what_nobody_does(exe, cancel);
-        }
+        let stays_gone = failed_at.elapsed() >= NOBODY_DOES && parts.nobody_starts_one();
         let seen = asking.since(failed_at);
         let is_over = match seen {
             Answering::AnsweredForGood => true,
@@ -170,8 +176,12 @@ fn wait(
             Answering::NothingMissing => failed_at.elapsed() >= asking.patience(),
             Answering::Missing => false,
         };
-        if is_over && failed_at.elapsed() >= lasts.start && (runs || restored.is_some()) {
+        let is_settled = runs || restored.is_some() || stays_gone;
+        if is_over && failed_at.elapsed() >= lasts.start && is_settled {
             return Ok(restored);
+        }
+        if stays_gone && failed_at.elapsed() >= without_part {
+            return Ok(None);
         }
         std::thread::sleep(LOOK);
     }

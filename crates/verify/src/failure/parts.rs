@@ -285,8 +285,13 @@ impl Parts {
         supervisor.map_or(Ok(()), |supervisor| process::signal(&supervisor, &folder, Signal::SIGKILL))
     }
 
+    /// Whether one of the partitions has ended for good: nobody looks after it.
+    pub fn nobody_starts_one(&self) -> bool {
+        self.ran.keys().any(|kept| kept.starts_with("p/") && !status::goes_on(&self.folder(kept)))
+    }
+
     /// Starts partitions that have ended for good: what has a policy is not, and is left to who looks after it.
-    pub fn start_what_nobody_does(&mut self, exe: &Path, cancel: &Cancel) {
+    fn start_what_nobody_does(&mut self, exe: &Path, cancel: &Cancel) {
         let ended = |kept: &&String| !status::goes_on(&self.folder(kept));
         let names: Vec<&str> =
             self.ran.keys().filter(ended).filter_map(|kept| kept.strip_prefix("p/")).collect();

@@ -2,7 +2,7 @@
 
 use super::*;
 use model::requirement::RequirementFile;
-use model::verification::{Commanded, TestCounts};
+use model::verification::{ClientCycles, Commanded, Outage, Responses, TestCounts};
 use units::Nanos;
 
 fn requirement(text: &str) -> Requirement {
@@ -67,15 +67,80 @@ fn an_interval_decides_on_either_side_and_nothing_in_between() {
 }
 
 #[test]
-fn what_is_wanted_exactly_and_lies_in_the_interval_is_open_and_less_than_nothing_is_no_time() {
+fn what_is_wanted_exactly_is_so_each_time_and_less_than_nothing_is_no_time() {
     let rounds = |values: &[f64]| values.iter().copied().map(printed).collect::<Vec<_>>();
-    let around = rounds(&[4.0, 5.0, 6.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
-    assert_eq!(judged(&number("exactly = 5"), &around).verdict, RequirementVerdict::Undecided);
-    assert_eq!(judged(&number("exactly = 9"), &around).verdict, RequirementVerdict::Fail);
-    assert_eq!(judged(&number("exactly = 5"), &rounds(&[5.0; 9])).verdict, RequirementVerdict::Pass);
+    let mut lost = rounds(&[0.0; 20]);
+    assert_eq!(judged(&number("exactly = 0"), &lost).verdict, RequirementVerdict::Pass);
+    assert_eq!(judged(&number("exactly = 0"), &lost[..9]).verdict, RequirementVerdict::Undecided);
+    lost.insert(3, printed(7.0));
+    assert_eq!(judged(&number("exactly = 0"), &lost).verdict, RequirementVerdict::Fail, "most are none");
     let below = judged(&number("at_most = \"10 ms\""), &rounds(&[-5.0; 9]));
     assert_eq!((below.verdict, below.value), (RequirementVerdict::Undecided, None), "{below:?}");
     assert_eq!(judged(&number("at_most = 10"), &rounds(&[-5.0; 9])).verdict, RequirementVerdict::Pass);
+}
+
+/// Whoever interrupts may have seen what would come: an earlier verdict is none.
+#[test]
+fn before_the_first_look_and_between_looks_nothing_is_decided_but_when_the_time_is_over() {
+    let wanted = number("at_most = 5\nbudget_s = 3");
+    let lucky: Vec<TestRound> = [1.1, 1.2, 1.3, 1.2, 1.1].into_iter().map(printed).collect();
+    assert_eq!(judged(&wanted, &lucky).verdict, RequirementVerdict::Undecided);
+    let second = Nanos::from_duration(Duration::from_secs(1));
+    let slow: Vec<TestRound> = lucky.iter().map(|one| TestRound { took_ns: second, ..one.clone() }).collect();
+    assert_eq!(judged(&wanted, &slow).verdict, RequirementVerdict::Pass);
+    assert_eq!(judged(&wanted, &slow[..2]).verdict, RequirementVerdict::Undecided);
+    // Undecided at 6, and at 8 nobody looks.
+    let mut open: Vec<TestRound> = [1.0, 9.0, 1.0, 9.0, 1.0, 9.0].into_iter().map(printed).collect();
+    open.extend([1.0, 1.0].map(printed));
+    assert_eq!(judged(&wanted, &open), judged(&wanted, &open[..6]));
+}
+
+#[test]
+fn a_test_that_fails_now_and_then_has_failed() {
+    let wanted = requirement("metric = \"command.failures\"\ncommand = [\"x\"]\nexactly = 0\n");
+    let ran = |failed| {
+        let tests = Some(TestCounts { all: 3, failed, left_out: 0, first_failed: Vec::new() });
+        round(Observed::Commanded(Commanded { tests, ..Commanded::default() }))
+    };
+    assert_eq!(judged(&wanted, &[ran(1), ran(1), ran(0)]).verdict, RequirementVerdict::Fail);
+    assert_eq!(judged(&wanted, &[ran(0), ran(0)]).verdict, RequirementVerdict::Pass);
+    assert_eq!(judged(&wanted, &[ran(0), broken(), ran(0)]).verdict, RequirementVerdict::Undecided);
+}
+
+#[test]
+fn an_outage_that_we_ended_has_no_end() {
+    let wanted = |metric: &str| {
+        requirement(&format!(
+            "metric = \"outage.{metric}\"\nat_most = \"1 min\"\nfailure = \"qemu.a\"\nclient = {{ kind = \"http\", at = \"127.0.0.1:80\" }}\n"
+        ))
+    };
+    let seconds = |count| Nanos::from_duration(Duration::from_secs(count));
+    let outage = |again: Option<u64>, restored: Option<u64>| {
+        round(Observed::Outage(Outage {
+            failed_unix_ns: None,
+            answered_before: 20,
+            first_missing_ns: Some(seconds(0)),
+            answered_again_ns: again.map(seconds),
+            restored_ns: restored.map(seconds),
+            asked: 100,
+            lost: 1,
+            doubled: None,
+            waited_ns: seconds(9),
+            undone: "a was started again by us".to_owned(),
+        }))
+    };
+    let good = outage(Some(5), Some(6));
+    for (metric, last, verdict) in [
+        ("duration_ns", outage(Some(5), None), RequirementVerdict::Pass),
+        ("duration_ns", outage(None, None), RequirementVerdict::Fail),
+        ("switchover_ns", outage(None, None), RequirementVerdict::Fail),
+        ("restoration_ns", outage(Some(5), None), RequirementVerdict::Fail),
+        ("restoration_ns", good.clone(), RequirementVerdict::Pass),
+    ] {
+        let got = judged(&wanted(metric), &[good.clone(), good.clone(), last]);
+        assert_eq!(got.verdict, verdict, "{metric}: {got:?}");
+        assert!(got.reason.contains("a was started again by us"), "{got:?}");
+    }
 }
 
 /// Who is decided stays so while its test goes on for the sake of others.

@@ -1,0 +1,159 @@
+//! Reports are read as those who write them mean them: by cases, by mutation, and by TAP's own parser beside ours.
+
+use std::io::{Seek, Write};
+use std::process::Command;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn counts(all: u64, failed: u64, left_out: u64, names: &[&str]) -> TestCounts {
+    let first_failed = names.iter().map(|name| (*name).to_owned()).collect();
+    TestCounts { all, failed, left_out, first_failed }
+}
+
+#[test]
+fn junit_is_read_whole_however_deep_and_how_many() {
+    let xml = "building…\n<?xml version=\"1.0\"?><testsuites><testsuite name=\"s\" tests=\"3\"><testcase name=\"a\"/>\
+               <testcase name=\"b\"><failure message=\"late\">x</failure></testcase><testcase name=\"c\"><skipped/></testcase>\
+               </testsuite></testsuites>\n3 < 4 & done\n";
+    let good = "<testsuite name=\"t\"><testcase name=\"x\"/></testsuite>";
+    assert_eq!(read(xml, false), Read { tests: Some(counts(3, 1, 1, &["b: late"])), unread: None });
+    let two = format!("{good}\n{xml}");
+    assert_eq!(read(&two, false).tests, Some(counts(4, 1, 1, &["b: late"])));
+    let nested = "<testsuite><testsuite><testcase name=\"n\"><error/></testcase></testsuite></testsuite>";
+    assert_eq!(read(nested, false).tests, Some(counts(1, 1, 0, &["n"])));
+    let declared = "<testsuite name=\"d\" errors=\"1\" failures=\"1\"><testcase name=\"x\"><failure/></testcase></testsuite>";
+    assert_eq!(read(declared, false).tests, Some(counts(2, 2, 0, &["x", "d says that 1 more failed"])));
+    let cut = read("<testsuites><testsuite><testcase name=\"x\"/>", false);
+    assert!(cut.unread.is_some_and(|why| why.contains("not ended")));
+    assert!(read("<testsuite><testcase></testsuite>", false).unread.is_some());
+    let mixed = format!("1..1\nnot ok 1 - z\n{good}");
+    assert_eq!(read(&mixed, false).tests, Some(counts(2, 1, 0, &["z"])));
+}
+
+#[test]
+fn what_junit_says_beyond_its_cases_counts() {
+    let failed = |xml: &str| read(xml, false).tests.map(|counts| counts.failed);
+    assert_eq!(failed("<testsuite name=\"s\" tests=\"5\"><testcase name=\"a\"/></testsuite>"), Some(4));
+    assert_eq!(
+        failed(
+            "<testsuites tests=\"2\"><testsuite tests=\"2\"><testcase/><testcase/></testsuite></testsuites>"
+        ),
+        Some(0)
+    );
+    assert_eq!(
+        failed("<testsuite name=\"s\"><failure message=\"no database\"/><testcase name=\"a\"/></testsuite>"),
+        Some(1)
+    );
+    let named = "<j:x xmlns:j=\"u\"/><testsuite xmlns:j=\"u\"><j:testcase name=\"a\"><j:failure/></j:testcase></testsuite>";
+    assert_eq!(failed(named), Some(1));
+    let good = "<testsuite><testcase name=\"a\"/></testsuite>";
+    assert_eq!(
+        failed(&format!("<!-- <testsuite><testcase><failure/></testcase></testsuite> -->{good}")),
+        Some(0)
+    );
+    // Somebody's log has the beginning of one, and a later report the end of another.
+    let bad = "<testsuite><testcase><failure/></testcase></testsuite>";
+    assert_eq!(failed(&format!("<!-- log\n{bad}<!-- end -->{good}")), Some(1));
+    let outside = read(&format!("{good}<testcase name=\"b\"><failure/></testcase>"), false);
+    assert!(outside.unread.is_some_and(|why| why.contains("outside")));
+    // Logs beside it, and in it.
+    assert_eq!(read(&format!("ok, begun\nok\n{good}"), false).tests, Some(counts(1, 0, 0, &[])));
+    assert_eq!(failed(&format!("not ok 1 - z\n{good}")), Some(2), "and no plan");
+}
+
+#[test]
+fn tap_is_read_as_prove_reads_it() {
+    for no_directive in ["# todos found", "# skipped messages: 3", "# TODO_1"] {
+        let text = format!("1..1\nnot ok 1 - a {no_directive}\n");
+        assert_eq!(tap(&text, false, false).map(|counts| counts.failed), Some(1), "{text}");
+    }
+    let two = tap("1..1\nok 1\n1..3\n", false, false);
+    assert_eq!(two, Some(counts(2, 1, 0, &["it printed more than one plan"])));
+    let text = "TAP version 13\n1..5\nok 1 - a\nnot ok 2 b\nok 3 # SKIP no disk\nnot ok 4 # TODO later\n    not ok 1 nested\n";
+    // What is to be done and what is nested has no name of a test that failed.
+    assert_eq!(tap(text, false, false), Some(counts(5, 2, 1, &["b", "1 of 5 tests did not come"])));
+    assert_eq!(tap("okay\nnothing\n", false, false), None);
+    assert_eq!(
+        tap("ok 1\nBail out! disk full\n", false, false),
+        Some(counts(2, 1, 0, &["Bail out! disk full"]))
+    );
+    let many = "1..5\nnot ok 1 - late: 7 ms\u{1b}\nnot ok 2\nnot ok 3 a\nnot ok 4 b\nnot ok 5 c\n";
+    assert_eq!(tap(many, false, false), Some(counts(5, 5, 0, &["late: 7 ms", "a", "b"])));
+    assert_eq!(
+        tap("1..1\nnot ok 1 - a \\# todo list\n", false, false),
+        Some(counts(1, 1, 0, &["a \\# todo list"]))
+    );
+    assert_eq!(tap("1..2\nok 1\nok 1\n", false, false), Some(counts(2, 1, 0, &["test 1 came twice"])));
+    assert_eq!(
+        tap("1..1\nok 1\nok 2\n", false, false),
+        Some(counts(2, 1, 0, &["1 tests are beyond the plan of 1"]))
+    );
+    assert!(tap("ok\nsegfault, giving up\n", false, false).is_some_and(|counts| counts.failed == 1));
+    assert_eq!(tap("1..0 # SKIP no database\n", false, false), Some(counts(0, 0, 0, &[])));
+}
+
+proptest! {
+    #[test]
+    fn no_output_makes_it_panic(text in "(<testsuite( errors=\"[0-9]{0,21}\")?/?>|<testcase>|</testcase>|</testsuite>|ok [0-9]{0,21}|not ok|1\\.\\.[0-9]{0,21}|# todo|[&<>\\\\\n é]){0,40}") {
+        let read = read(&text, false);
+        if let Some(counts) = read.tests {
+            prop_assert!(counts.first_failed.len() <= MOST_NAMED);
+        }
+    }
+}
+
+/// Says of each text behind which there is a zero byte whether something in it failed, as `prove` would: Perl's own parser.
+const PROVE: &str = "use strict; use TAP::Parser; $/ = qq(\\0); while (my $tap = <STDIN>) { chomp $tap; my $bail = 0; \
+    my $parser = TAP::Parser->new({ tap => $tap }); while (my $one = $parser->next) { $bail = 1 if $one->is_bailout } \
+    print(($bail || $parser->has_problems) ? qq(bad\\n) : qq(good\\n)) }";
+
+/// Lines of which reports are made.
+const LINES: [&str; 18] = [
+    "1..1",
+    "1..2",
+    "1..3",
+    "ok",
+    "ok 1",
+    "ok 2",
+    "ok 3 - c",
+    "not ok",
+    "not ok 1 - a",
+    "not ok 2",
+    "ok 2 # SKIP x",
+    "not ok 2 # skip x",
+    "not ok 1 # TODO later",
+    "ok 1 # todo",
+    "  Bail out! x",
+    "    not ok 1",
+    "# a comment",
+    "a log",
+];
+
+#[test]
+fn tap_fails_where_it_fails_for_prove() {
+    let (mut texts, mut last) = (Vec::new(), vec![String::new()]);
+    for _ in 0..3 {
+        last = last.iter().flat_map(|text| LINES.iter().map(move |line| format!("{text}{line}\n"))).collect();
+        texts.extend(last.clone());
+    }
+    let all = texts.iter().map(|text| format!("{text}\0")).collect::<String>();
+    let mut input = tempfile::tempfile().unwrap();
+    input.write_all(all.as_bytes()).and_then(|()| input.rewind()).unwrap();
+    let said =
+        Command::new("perl").args(["-e", PROVE]).stdin(input).output().expect("setup.sh installs perl");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let theirs = String::from_utf8(said.stdout).unwrap();
+    assert_eq!(theirs.lines().count(), texts.len());
+    let mut compared = 0;
+    for (text, theirs) in texts.iter().zip(theirs.lines()) {
+        // Where nothing was printed of any test, and where none ran, a requirement is undecided.
+        let Some(ours) = tap(text, false, false).filter(|counts| counts.all > counts.left_out) else {
+            continue;
+        };
+        assert_eq!(ours.failed > 0, theirs == "bad", "{text}{ours:?}");
+        compared += 1;
+    }
+    assert!(compared > 5000, "{compared}");
+}
