@@ -164,6 +164,22 @@ fn shares(plant: &mut Plant) {
             |_| fs::write(&cap, was.trim()).expect("a cap"),
         );
     }
+    // Of what its file says nothing.
+    let (cap, is_old) = plant.partition("c").group("cpu.cfs_quota_us", "cpu.max");
+    let lifted = if is_old { "-1" } else { "max" };
+    plant.fault(
+        "c: a cap that nobody asked for",
+        &["c.place"],
+        |_| fs::write(&cap, "5000").expect("a cap"),
+        |_| fs::write(&cap, lifted).expect("a cap"),
+    );
+    let pid = Pid::from_raw(i32::try_from(plant.partition("d").pid).expect("a number"));
+    plant.fault(
+        "d: its QEMU is stopped",
+        &["d.runs"],
+        |_| kill(pid, Signal::SIGSTOP).expect("it runs"),
+        |_| kill(pid, Signal::SIGCONT).expect("it runs"),
+    );
 }
 
 /// Somebody throttles the disk below all folders and images.

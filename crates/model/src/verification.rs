@@ -256,6 +256,9 @@ pub struct Commanded {
     /// Why not all of its reports were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread: Option<String>,
+    /// Bytes that it printed in all: where `output` has as many, it is all of it. Journals of before 2026-11-30 have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub printed_bytes: Option<u64>,
     /// The end of what it printed, at most 64 KiB.
     pub output: String,
     /// The end of its error output, at most 64 KiB.

@@ -5,19 +5,23 @@
 mod shown;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use images::Digest;
 use model::partition::set::{PartitionStatus, PartitionUnit, UnitSpec};
-use model::partition::{Content, Given, GivenIoLimit};
+use model::partition::{Content, Given, GivenIoLimit, Program};
 use model::requirement::Requirements;
 use model::verification::Basis;
+use partition::run::{find_program, root_of};
 use partition::set::folder;
 use platforms::vm::kernel::{Places, find};
 use platforms::vm::toolbox::{firmware_of, version_of};
+use units::Nanos;
 
 use crate::conclude;
 use crate::look::{LookedAt, given};
@@ -44,12 +48,6 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     }
     for (name, entry) in &looked.set.partitions {
         add(&format!("partition.{name}"), of_json(entry));
-        // Where it has a tree of its own, they are other files.
-        let words = if entry.image.is_none() { &entry.program[..] } else { &[] };
-        let named = files.named(words.iter().filter(|word| word.contains('/')), Path::new("/"));
-        if !named.is_empty() {
-            add(&format!("program.{name}"), Some(named));
-        }
         let shown = shown::to(entry, &mut files);
         if !shown.is_empty() {
             add(&format!("files.{name}"), Some(shown));
@@ -59,11 +57,13 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
         add(&format!("qemu.{name}"), qemu(status, &mut files));
         let unit = unit(status);
         add(&format!("firmware.{name}"), unit.as_ref().and_then(|unit| firmware(unit, status, &mut files)));
-        add(&format!("guest-kernel.{name}"), unit.as_ref().and_then(|unit| guest_kernel(unit, &mut files)));
-        if let Some(Content::Program(program)) = unit.map(|unit| unit.spec.content)
-            && let Some(image) = program.image
-        {
-            add(&format!("image.{name}"), Some(image));
+        let kernel = unit.as_ref().and_then(|unit| guest_kernel(unit, status, &mut files));
+        add(&format!("guest-kernel.{name}"), kernel);
+        let Some(Content::Program(program)) = unit.map(|unit| unit.spec.content) else { continue };
+        match &program.image {
+            // A tree of its own has other files.
+            Some(image) => add(&format!("image.{name}"), Some(image.clone())),
+            None => add(&format!("program.{name}"), Some(program_words(&program, status, &mut files))),
         }
     }
     for (name, given) in looked.neighbours() {
@@ -71,7 +71,7 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     }
     for (id, requirement) in requirements {
         add(&format!("requirement.{id}"), Some(conclude::digest(requirement)));
-        let named = files.named(requirement.command.iter(), folder);
+        let named = files.named_by_command(&requirement.command, folder);
         if !named.is_empty() {
             add(&format!("command.{id}"), Some(named));
         }
@@ -87,9 +87,16 @@ struct Files {
 }
 
 impl Files {
-    /// Digests of the files that words name in a folder, in their order.
-    fn named<'a>(&mut self, words: impl Iterator<Item = &'a String>, folder: &Path) -> String {
-        let digests: Vec<String> = words.filter_map(|word| self.digest(&folder.join(word))).collect();
+    /// Digests of the files that the words of a command name, which is called in a folder: its program, where it is found, and others.
+    fn named_by_command(&mut self, words: &[String], folder: &Path) -> String {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = words.first().filter(|word| !word.contains('/'));
+        let found = program.and_then(|word| {
+            std::env::split_paths(&path).map(|one| one.join(word)).find(|one| one.is_file())
+        });
+        let rest = words.iter().skip(usize::from(program.is_some())).map(|word| folder.join(word));
+        let digests: Vec<String> =
+            found.into_iter().chain(rest).filter_map(|path| self.digest(&path)).collect();
         digests.join(" ")
     }
 
@@ -145,7 +152,30 @@ fn unit(status: &PartitionStatus) -> Option<PartitionUnit> {
     }
 }
 
-fn guest_kernel(unit: &PartitionUnit, files: &mut Files) -> Option<String> {
+/// The program as its partition finds it, and the files that its other words name there.
+fn program_words(program: &Program, status: &PartitionStatus, files: &mut Files) -> String {
+    let own = find_program(program).ok().flatten().map(|found| found.host);
+    let root = root_of(program);
+    let below = |word: &[u8]| {
+        let inside = program.workdir.join(OsStr::from_bytes(word));
+        root.join(inside.strip_prefix("/").unwrap_or(&inside))
+    };
+    let rest = program.argv.iter().skip(1).map(|word| below(word));
+    let words = own.into_iter().chain(rest).filter_map(|path| as_it_runs(&path, status, files));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// What a file is, and whether it is what a partition was started with: of one that was changed later nobody knows what runs.
+fn as_it_runs(path: &Path, status: &PartitionStatus, files: &mut Files) -> Option<String> {
+    let digest = files.digest(path)?;
+    let started = folder::read_state(&status.folder).map_or(Nanos::ZERO, |state| state.since_unix_ns);
+    let about = fs::metadata(path).ok()?;
+    let changed = u64::try_from(about.ctime()).unwrap_or(0).saturating_mul(1_000_000_000);
+    let is_later = changed.saturating_add(u64::try_from(about.ctime_nsec()).unwrap_or(0)) > started.get();
+    Some(if is_later { format!("{digest}, changed since it was started") } else { digest })
+}
+
+fn guest_kernel(unit: &PartitionUnit, status: &PartitionStatus, files: &mut Files) -> Option<String> {
     let tools = &unit.tools;
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     let places = Places {
@@ -156,7 +186,7 @@ fn guest_kernel(unit: &PartitionUnit, files: &mut Files) -> Option<String> {
         host_release: release.trim(),
     };
     let kernel = find(&places).ok()?;
-    Some(format!("{} {}", kernel.release, files.digest(&kernel.image)?))
+    Some(format!("{} {}", kernel.release, as_it_runs(&kernel.image, status, files)?))
 }
 
 /// A place in words: what is compared, and what people are told when it is another one.

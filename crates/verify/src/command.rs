@@ -139,6 +139,7 @@ fn has_ended(child: &Child) -> bool {
 struct Printed {
     first: Vec<u8>,
     last: Vec<u8>,
+    all: u64,
     is_cut: bool,
 }
 
@@ -175,6 +176,7 @@ fn follow(mut pipe: impl Read + Send + 'static, most: usize) -> Followed {
             let mut printed = theirs.lock().unwrap_or_else(PoisonError::into_inner);
             let room = most.saturating_sub(printed.first.len());
             printed.is_cut |= count > room;
+            printed.all = printed.all.saturating_add(count as u64);
             printed.first.extend_from_slice(bytes.get(..room.min(count)).unwrap_or_default());
             printed.last.extend_from_slice(bytes);
             let surplus = printed.last.len().saturating_sub(KEPT);
@@ -196,9 +198,19 @@ fn commanded(exit_code: i32, output: &Printed, errors: &Printed) -> Commanded {
         value: number(&last),
         tests: read.tests,
         unread: cut.or(read.unread),
+        printed_bytes: Some(output.all),
         output: tail(&last, KEPT),
         errors: tail(&String::from_utf8_lossy(&errors.last), KEPT),
     }
+}
+
+/// Whether what a program printed, where all of it was kept, says something else than what was read of it.
+pub fn says_otherwise(done: &Commanded) -> bool {
+    if done.printed_bytes != Some(done.output.len() as u64) {
+        return false;
+    }
+    let read = reports::read(&done.output, false);
+    (number(&done.output), read.tests, read.unread) != (done.value, done.tests.clone(), done.unread.clone())
 }
 
 /// The end of a text, as what can be kept and shown.
@@ -223,6 +235,23 @@ mod tests {
         assert_eq!(number("warming up\n 12.5 \n\n"), Some(12.5));
         assert_eq!(number("12 ms\n"), None);
         assert_eq!(number("inf"), None);
+    }
+
+    #[test]
+    fn what_was_printed_and_kept_whole_says_what_was_read_of_it() {
+        let text = b"1..2\nok 1\nnot ok 2 - late\n7\n".to_vec();
+        let all = text.len() as u64;
+        let printed = Printed { first: text.clone(), last: text, all, is_cut: false };
+        let done = commanded(0, &printed, &Printed::default());
+        assert_eq!((says_otherwise(&done), done.value), (false, Some(7.0)));
+        let forged = |change: &dyn Fn(&mut Commanded)| {
+            let mut forged = done.clone();
+            change(&mut forged);
+            says_otherwise(&forged)
+        };
+        assert!(forged(&|done| done.value = Some(1.0)) && forged(&|done| done.tests = None));
+        assert!(forged(&|done| done.output = done.output.replace("not ok", "    ok")));
+        assert!(!forged(&|done| done.output = tail(&done.output, 9)), "what was cut is not known");
     }
 
     #[test]

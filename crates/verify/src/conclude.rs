@@ -18,6 +18,9 @@ use units::Nanos;
 use crate::judge::judge;
 use crate::trace;
 
+/// Changes that a reason names.
+const MOST_NAMED: usize = 6;
+
 /// What one verification saw.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VerifyRun {
@@ -93,9 +96,11 @@ fn result(
     let was = last.map(|(run, _)| rests_on(id, requirement, &run.header.basis));
     let changed = was.as_ref().map(|was| differences(was, &is)).unwrap_or_default();
     if let (Some(judged), false) = (&mut direct, changed.is_empty()) {
-        let what: Vec<&str> = changed.iter().map(|change| change.what.as_str()).collect();
+        let what: Vec<&str> = changed.iter().take(MOST_NAMED).map(|change| change.what.as_str()).collect();
+        let more = changed.len().saturating_sub(MOST_NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         judged.reason = format!(
-            "it was {}: {}; since then changed: {}",
+            "it was {}: {}; since then changed: {}{more}",
             judged.verdict.as_str(),
             judged.reason,
             what.join(", ")

@@ -1,6 +1,7 @@
 //! What kernel and supervisors say of a set that runs: places, sharing, memory, sockets, the host's state. Nothing is started and
 //! nothing changed.
 
+mod folders;
 mod host;
 mod sockets;
 
@@ -92,14 +93,18 @@ impl LookedAt {
     ) -> Result<f64, Reason> {
         Ok(match property {
             PlacementProperty::Running => {
-                f64::from(u8::from(status.phase == Phase::Running && status.pid.is_some()))
+                let goes_on = status.pid.is_some_and(|pid| !stands_still(pid));
+                f64::from(u8::from(status.phase == Phase::Running && goes_on))
             }
             PlacementProperty::Restarts => f64::from(status.restarts),
             PlacementProperty::Differences => {
                 let spec = unit(&status.folder)?.spec;
                 let given = given(status)?;
-                let limits = status.given.as_ref().map_or(0, |was| place::tightened(was, &given).len());
-                count(place::differences(&spec.resources, &spec.disks, &given).len().saturating_add(limits))
+                let since = status
+                    .given
+                    .as_ref()
+                    .map_or(0, |was| place::since_start(&spec.resources, was, &given).len());
+                count(place::differences(&spec.resources, &spec.disks, &given).len().saturating_add(since))
             }
             PlacementProperty::SharedCpus => {
                 let own = cpus(&given(status)?);
@@ -184,7 +189,9 @@ impl LookedAt {
                 let names = (one.0.name.as_str(), other.0.name.as_str());
                 count(self.set.channels.values().filter(|it| has(it, names.0) && has(it, names.1)).count())
             }
-            PairProperty::SharedFolders => count(shared_folders(one.1, other.1)),
+            PairProperty::SharedFolders => {
+                count(folders::shared(&unit(&one.0.folder)?, &unit(&other.0.folder)?))
+            }
             PairProperty::SharedFailureDomains => f64::from(u8::from(domain(one)? == domain(other)?)),
         })
     }
@@ -231,6 +238,12 @@ fn unit(kept: &Path) -> Result<PartitionUnit, Reason> {
     }
 }
 
+/// Whether a process is stopped (`T`), or held by a tracer (`t`): proc(5).
+fn stands_still(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+}
+
 fn cpus(given: &Given) -> BTreeSet<u32> {
     given.cpus.iter().flat_map(|cpu| cpu.allowed.numbers().iter().copied()).collect()
 }
@@ -245,15 +258,6 @@ fn core_of(cpu: u32) -> u32 {
 fn domain<'a>(of: (&PartitionStatus, &'a PartitionEntry)) -> Result<&'a str, Reason> {
     let domain = of.1.failure_domain.as_deref();
     domain.ok_or_else(|| format!("the file names no failure_domain of {}", of.0.name).into())
-}
-
-/// Folders and volumes that both write, or one within the other.
-fn shared_folders(one: &PartitionEntry, other: &PartitionEntry) -> usize {
-    let is_within = |a: &Path, b: &Path| a.starts_with(b) || b.starts_with(a);
-    let folders = one.rw.iter().flat_map(|a| other.rw.iter().filter(move |b| is_within(a, b))).count();
-    let volumes =
-        one.volumes.iter().flat_map(|a| other.volumes.iter().filter(move |b| a.name == b.name)).count();
-    folders + volumes
 }
 
 fn count(number: usize) -> f64 {

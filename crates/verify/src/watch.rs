@@ -178,6 +178,17 @@ impl Repeated {
     }
 }
 
+impl CatchingUp {
+    /// Takes a test that was done; whether it was the last one.
+    fn take(&mut self, done: &Batch) -> bool {
+        if !self.wanted.remove(&done.spec.id) {
+            return false;
+        }
+        self.rounds.extend(done.rounds.iter().cloned());
+        self.wanted.is_empty()
+    }
+}
+
 /// Repeats tests.
 pub struct Watch<'a> {
     /// By whom they are made.
@@ -190,10 +201,20 @@ pub struct Watch<'a> {
     pub every: Duration,
     /// What may be used.
     pub budget: CpuBudget,
+    /// After something was told: tests that have not been done since, and the rounds of those that have.
+    pub catching_up: CatchingUp,
+}
+
+/// What is told of a change rests on the set as it is then, so that everything else would look stale: it is done once more, and kept.
+#[derive(Debug, Default)]
+pub struct CatchingUp {
+    wanted: BTreeSet<String>,
+    rounds: Vec<TestRound>,
 }
 
 impl Watch<'_> {
-    /// Repeats these tests until the user interrupts. `tell` gets every test that found something else, with its rounds.
+    /// Repeats these tests until the user interrupts. `tell` gets every test that found something else, with its rounds, and, once all others
+    /// have been done again after that, their rounds.
     ///
     /// # Errors
     /// Those of `tell`.
@@ -218,23 +239,43 @@ impl Watch<'_> {
             let is_broken = matches!(round.seen, Observed::Failed { .. });
             let is_done = next.batch.is_done(&self.tester, &self.wanted);
             next.waits_since = Instant::now();
+            let (is_look, id) = (next.is_look(), next.batch.spec.id.clone());
             if is_done {
                 let anew = Repeated::new(next.batch.spec.clone(), Instant::now() + self.every);
                 let done = std::mem::replace(next, anew).batch;
                 let changed = self.standings.take(self.tester.requirements, &done.spec, &done.rounds);
-                if !changed.is_empty() {
+                if changed.is_empty() {
+                    if self.catching_up.take(&done) {
+                        tell(&std::mem::take(&mut self.catching_up.rounds), &[])?;
+                    }
+                } else {
                     tell(&done.rounds, &changed)?;
+                    self.catch_up(&mut all, &done.spec.id);
                 }
             }
-            let is_look = next.is_look();
             // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
             let there = if is_look || is_broken { Duration::ZERO } else { started.elapsed() };
-            next.took = own_cpu_time().saturating_sub(own).max(there);
-            self.budget.take(next.took);
+            let took = own_cpu_time().saturating_sub(own).max(there);
+            if let Some(it) = all.iter_mut().find(|one| one.batch.spec.id == id) {
+                it.took = took;
+            }
+            self.budget.take(took);
             if is_done && all.iter().all(|one| one.batch.rounds.is_empty()) {
                 // Nothing of ours waits in partitions.
                 self.tester.agents.leave();
             }
+        }
+    }
+
+    /// All but one are due now.
+    fn catch_up(&mut self, all: &mut [Repeated], told: &str) {
+        let others = all.iter_mut().filter(|one| one.batch.spec.id != told);
+        self.catching_up = CatchingUp::default();
+        for one in others {
+            // What has begun was seen before, and begins anew.
+            one.batch = Batch::new(one.batch.spec.clone());
+            one.due = Instant::now();
+            self.catching_up.wanted.insert(one.batch.spec.id.clone());
         }
     }
 

@@ -19,8 +19,9 @@ In DIR afterwards:
   manifest.json                              digests of these files
 
 Exit codes:
-  0 every requirement holds   1 one does not   2 bad input   3 the set is not up
-  4 one is undecided, stale or was not run     130 interrupted; what was seen is kept";
+  0 every requirement that can be tested holds   1 one does not   2 bad input
+  3 the set is not up   4 one is undecided, stale or was not run, or none can be tested
+  130 interrupted; what was seen is kept";
 
 /// Verify that every requirement of a set holds
 #[derive(Debug, Args)]
@@ -49,10 +50,10 @@ pub struct VerifyArgs {
     #[arg(long, value_name = "S", default_value = "600", requires = "watch", value_parser = value_parser!(u64).range(1..=86_400))]
     pub every_s: u64,
     /// Derive every verdict of this folder anew from its raw data, and check its digests
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "out", "only", "failures", "no_run", "watch"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "out", "only", "failures", "no_run", "watch", "seed"])]
     pub check: Option<PathBuf>,
     /// Seed of everything random; drawn and told unless set
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_run")]
     pub seed: Option<u64>,
     /// Print verify.json; with --watch a line of JSON for each that is different
     #[arg(long)]

@@ -14,9 +14,10 @@ use crate::cli::ending::{Ending, OrStop, Verdict as Ends};
 use crate::cli::{file, json, output};
 use images::Digest;
 use model::requirement::RequirementFile;
-use model::verification::{RequirementResult, VERIFICATION_VERSION, Verification};
+use model::verification::{Observed, RequirementResult, TestRound, VERIFICATION_VERSION, Verification};
 use platforms::ledger;
 use platforms::own_folder::{Others, OwnFolder};
+use verify::command::says_otherwise;
 use verify::conclude::conclude;
 use verify::journal::{self, JOURNAL_FILE};
 use verify::junit;
@@ -149,6 +150,15 @@ fn difference(said: &RequirementResult, is: &RequirementResult) -> Option<String
     })
 }
 
+/// That what a test's program printed is not what was read of it.
+fn output_differs(round: &TestRound) -> Option<String> {
+    let Observed::Commanded(done) = &round.seen else { return None };
+    let (test, number) = (&round.test, round.round);
+    let words =
+        || format!("round {number} of {test}: what it printed says otherwise than what was read of it");
+    says_otherwise(done).then(words)
+}
+
 /// Page and `JUnit` show these verdicts; only the program that wrote them can say so.
 fn shows(folder: &Path, said: &Verification) -> anyhow::Result<Vec<String>> {
     if said.bulkhead_version != env!("CARGO_PKG_VERSION") {
@@ -189,6 +199,7 @@ pub(super) fn check(folder: &Path, args: &VerifyArgs) -> Ends {
         ));
     }
     wrong.extend(shows(folder, &said).or_broke()?);
+    wrong.extend(runs.iter().flat_map(|run| &run.rounds).filter_map(output_differs));
     let (again, tests) = conclude(&wanted.requirements, &runs, &said.basis);
     for one in &again {
         let other = said.requirements.iter().find(|other| other.id == one.id);

@@ -31,7 +31,7 @@ use model::verification::{
 use partition::set::root::state_root;
 use platforms::reaper::Reaper;
 use platforms::{Cancel, PlatformContext};
-use report::text::ascii;
+use report::text::{ascii, printable, wrap};
 use units::Nanos;
 use units::names::hint;
 use verify::conclude::conclude;
@@ -42,6 +42,9 @@ use verify::run::{RunEnding, Runner, Step};
 use verify::tester::Tester;
 use verify::{basis, trace};
 
+/// Letters that are shown of why a round failed, and columns that they take.
+const MOST_SAID: usize = 1000;
+const COLUMNS: usize = 79;
 /// Most verifications before this one that are told.
 const MOST_HISTORY: usize = 100;
 
@@ -220,10 +223,16 @@ fn tell(step: &Step<'_>, bar: Option<&ProgressBar>) {
             bar.set_message(format!("{test}, round {round}"));
         }
         (Step::Begins { .. }, None) => {}
-        (Step::Failed { test, reason }, Some(bar)) => {
-            bar.suspend(|| output::say(&format!("FAILED {test}: {reason}")));
-        }
-        (Step::Failed { test, reason }, None) => output::say(&format!("FAILED {test}: {reason}")),
+        (Step::Failed { test, reason }, Some(bar)) => bar.suspend(|| say_failed(test, reason)),
+        (Step::Failed { test, reason }, None) => say_failed(test, reason),
+    }
+}
+
+/// A reason may be what a guest printed.
+fn say_failed(test: &str, reason: &str) {
+    let text = printable(&format!("FAILED {test}: {reason}"), MOST_SAID);
+    for line in wrap(&text, COLUMNS) {
+        output::say(&line);
     }
 }
 
@@ -283,12 +292,15 @@ fn show(verification: &Verification, out: &Path, args: &VerifyArgs) -> anyhow::R
 
 /// The worst of those that were asked for.
 fn ending_of(verification: &Verification, only: &BTreeSet<String>) -> Ending {
-    let asked = verification.requirements.iter().filter(|one| only.contains(&one.id));
-    match asked.map(|one| one.verdict).max() {
+    let asked = || verification.requirements.iter().filter(|one| only.contains(&one.id));
+    let any_holds = asked().any(|one| one.verdict == RequirementVerdict::Pass);
+    match asked().map(|one| one.verdict).max() {
         Some(RequirementVerdict::Fail) => Ending::NotMet,
         Some(RequirementVerdict::Undecided | RequirementVerdict::Stale | RequirementVerdict::NotRun) => {
             Ending::Broke
         }
+        // Where nothing can be tested, nothing holds.
+        Some(RequirementVerdict::NotApplicable) if !any_holds => Ending::Broke,
         Some(RequirementVerdict::Pass | RequirementVerdict::NotApplicable) | None => Ending::Done,
     }
 }

@@ -95,6 +95,17 @@ impl Names<'_> {
                 port.port() == at.port() && (port.ip().is_unspecified() || port.ip() == at.ip())
             };
             if ports.iter().any(is_own) {
+                let whose =
+                    self.set.partitions.iter().find(|(_, of)| of.ports.iter().any(|port| is_own(&port.host)));
+                let whose = whose.map(|(name, _)| name);
+                if let (Some(name), Some(whose)) = (&one.partition, whose)
+                    && name != whose
+                {
+                    self.add(
+                        "client",
+                        format!("{at} is a port of {whose}, and the requirement is about {name}"),
+                    );
+                }
                 continue;
             }
             let known: Vec<String> = ports.iter().map(ToString::to_string).collect();
@@ -175,12 +186,21 @@ fn failures(one: &Requirement) -> &[InjectedFailure] {
     one.failure.as_ref().map_or(&[], OneOrMore::all)
 }
 
+fn has_partitions(text: &str) -> bool {
+    text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("partition"))
+}
+
 /// Where the file has partitions of its own: the set that is up is the one in it.
 ///
 /// # Errors
 /// Which are others.
 pub(super) fn as_in_the_file(text: &str, path: &Path, looked: &LookedAt) -> anyhow::Result<()> {
-    let Ok(wanted) = PartitionSet::from_toml(text, &file::stem(path)) else { return Ok(()) };
+    let wanted = match PartitionSet::from_toml(text, &file::stem(path)) {
+        Ok(wanted) => wanted,
+        // It is no set's file, but has requirements alone.
+        Err(_) if !has_partitions(text) => return Ok(()),
+        Err(errors) => return Err(anyhow!(errors.in_file(path))),
+    };
     let up = &looked.set;
     if wanted.name != up.name || wanted.partitions.is_empty() {
         return Ok(());

@@ -134,7 +134,7 @@ fn what_says_too_little_or_too_much_is_told() {
 fn a_partition_of_its_own_is_for_probes_in_the_place_of_another() {
     let text = |key: &str, metric: &str| {
         format!(
-            "set = \"s\"\n[requirement.R]\ntext = \"x\"\nmetric = \"{metric}\"\nat_most = \"1 ms\"\n{key}"
+            "set = \"s\"\n[requirement.R]\ntext = \"x\"\nmetric = \"{metric}\"\nat_most = \"1 ms\"\nload = \"as-is\"\n{key}"
         )
     };
     let said = |key: &str, metric: &str| {
@@ -152,6 +152,25 @@ fn a_partition_of_its_own_is_for_probes_in_the_place_of_another() {
         let why = said(&key, metric).expect_err(part);
         assert!(why.contains(part) && why.contains("line "), "{key}: {why}");
     }
+}
+
+#[test]
+fn outages_that_nobody_would_see_and_times_of_our_own_hand_are_refused() {
+    let said = |metric: &str, failure: &str, limit: &str| {
+        let text = format!(
+            "set = \"s\"\n[requirement.R]\ntext = \"x\"\nmetric = \"outage.{metric}\"\nat_most = \"{limit}\"\nfailure = \"{failure}\"\n\
+             client = {{ kind = \"echo\", at = \"127.0.0.1:7\", answer_within_ms = 700 }}\n"
+        );
+        RequirementFile::from_toml(&text, "").map_err(|why| why.to_string()).err()
+    };
+    let why = said("duration_ns", "disk.a", "600 ms").expect("shorter than an answer");
+    assert!(why.contains("line ") && why.contains("shorter outages are not seen"), "{why}");
+    assert_eq!(said("duration_ns", "disk.a", "700 ms"), None);
+    for held in ["disk.a", "clock", "link.n.0", "cable.n.0@a"] {
+        let why = said("restoration_ns", held, "1 min").expect(held);
+        assert!(why.contains("lasts until it is taken back"), "{why}");
+    }
+    assert_eq!(said("restoration_ns", "qemu.a", "1 min"), None);
 }
 
 #[test]

@@ -34,19 +34,35 @@ pub fn differences(
     found.0
 }
 
-/// Limits on the host's disks that its cgroups did not have when it was started, or that are lower now. One that was lifted leaves
-/// QEMU's own throttle.
-pub fn tightened(was: &Given, now: &Given) -> Vec<Difference> {
-    let before = |limit: &GivenIoLimit| {
-        let same = was
-            .io_limits
-            .iter()
-            .find(|old| (&old.cgroup, &old.device, old.what) == (&limit.cgroup, &limit.device, limit.what));
-        same.map(|old| old.most_per_s)
-    };
+/// What nobody asked for, and somebody has changed since the partition was started: a weight, a cap, fewer CPUs, another scheduling, a
+/// lower limit on a disk of the host. A limit that was lifted leaves QEMU's own throttle.
+pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Difference> {
     let mut found = Found::default();
+    let is = |one: Option<u32>| word(one);
+    if asked.cpu_weight.is_none() {
+        found.unless_equal("cpu_weight", &is(was.cpu_weight), &is(now.cpu_weight));
+    }
+    if asked.cpu_cap_percent.is_none() {
+        found.unless_equal("cpu_cap_percent", &is(was.cpu_cap_percent), &is(now.cpu_cap_percent));
+    }
+    for (number, (before, cpu)) in was.cpus.iter().zip(&now.cpus).enumerate() {
+        let is_there = |one: &u32| cpu.allowed.numbers().contains(one);
+        if asked.pin.is_none() && asked.node.is_none() && !before.allowed.numbers().iter().all(is_there) {
+            found.add(
+                &format!("cpus.{number}.allowed"),
+                &before.allowed.to_string(),
+                &cpu.allowed.to_string(),
+            );
+        }
+        if asked.priority == Priority::Usual {
+            found.unless_equal(&format!("cpus.{number}.scheduling"), &before.scheduling, &cpu.scheduling);
+        }
+    }
     for limit in &now.io_limits {
-        let old = before(limit);
+        let is_same = |old: &&GivenIoLimit| {
+            (&old.cgroup, &old.device, old.what) == (&limit.cgroup, &limit.device, limit.what)
+        };
+        let old = was.io_limits.iter().find(is_same).map(|old| old.most_per_s);
         if old.is_none_or(|old| limit.most_per_s < old) {
             let what = format!("io.{}.{}", limit.device, limit.what.as_str());
             found.add(&what, &word(old), &format!("{} in {}", limit.most_per_s, limit.cgroup));
@@ -226,20 +242,42 @@ mod tests {
     }
 
     #[test]
-    fn limits_on_disks_that_came_or_were_lowered_are_told() {
+    fn what_nobody_asked_for_and_somebody_changed_is_told() {
         let limit = |device: &str, most_per_s| GivenIoLimit {
             cgroup: "/g".to_owned(),
             device: device.to_owned(),
             what: IoLimitKind::Wbps,
             most_per_s,
         };
-        let given = |io_limits| Given { io_limits, ..Given::default() };
-        let was = given(vec![limit("8:0", 5), limit("8:16", 5), limit("8:32", 5)]);
-        let now = given(vec![limit("8:0", 4), limit("8:16", 6), limit("7:0", 1)]);
-        let told =
-            tightened(&was, &now).into_iter().map(|one| format!("{} {} {}", one.what, one.asked, one.given));
-        assert_eq!(told.collect::<Vec<_>>(), ["io.8:0.wbps 5 4 in /g", "io.7:0.wbps none 1 in /g"]);
-        assert_eq!(tightened(&was, &was), []);
+        let given = |allowed: &str, cap, weight, io_limits| Given {
+            cpus: vec![GivenCpu {
+                thread: 7,
+                allowed: allowed.parse().unwrap(),
+                scheduling: "usual".to_owned(),
+            }],
+            cpu_cap_percent: cap,
+            cpu_weight: weight,
+            io_limits,
+            ..Given::default()
+        };
+        let was = given("0-3", None, Some(100), vec![limit("8:0", 5), limit("8:16", 5), limit("8:32", 5)]);
+        let now = given("0-2", Some(5), Some(10), vec![limit("8:0", 4), limit("8:16", 6), limit("7:0", 1)]);
+        let told = |asked: &Resources, now: &Given| -> Vec<String> {
+            let all = since_start(asked, &was, now).into_iter();
+            all.map(|one| format!("{} {} {}", one.what, one.asked, one.given)).collect()
+        };
+        let usual = Resources::usual(1, Mebibytes::from_mib(64));
+        let io = ["io.8:0.wbps 5 4 in /g", "io.7:0.wbps none 1 in /g"];
+        let rest = ["cpu_weight 100 10", "cpu_cap_percent none 5", "cpus.0.allowed 0-3 0-2"];
+        assert_eq!(told(&usual, &now), [&rest[..], &io[..]].concat());
+        let asked = Resources {
+            cpu_weight: Some(100),
+            cpu_cap_percent: Some(5),
+            pin: Some("0-2".parse().unwrap()),
+            ..usual.clone()
+        };
+        assert_eq!(told(&asked, &now), io, "what was asked for is held against that");
+        assert_eq!(told(&usual, &was), Vec::<String>::new());
     }
 
     proptest! {

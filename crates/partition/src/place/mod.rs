@@ -18,7 +18,7 @@ pub mod split;
 mod threads;
 mod topology;
 
-pub use compare::tightened;
+pub use compare::since_start;
 pub use group::group;
 pub use possible::check as possible_on;
 pub use read::{look_again, read_back};

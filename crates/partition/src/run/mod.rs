@@ -38,7 +38,7 @@ pub use assemble::sections;
 pub use check::Obstacle;
 pub use inbox::is_ending;
 pub use launch::run;
-pub use lookup::{FoundProgram, program as find_program};
+pub use lookup::{FoundProgram, program as find_program, root_of};
 pub use main_session::REACTION;
 pub use sections::check_file;
 pub use tools::all_there;

@@ -22,6 +22,8 @@ use super::parts::{fold, scrolling};
 
 /// Requirements that are named in a cell; more are counted.
 const MOST_NAMED: usize = 40;
+/// Changes that are shown of a result that is stale; more are counted.
+const MOST_CHANGES: usize = 4;
 /// Requirements and tests that stand open.
 const MOST_OPEN: usize = 200;
 /// Deepest indent that is drawn.
@@ -114,9 +116,10 @@ fn with_reasons(verification: &Verification, all: &[&RequirementResult], label: 
                             td { (badge(one.verdict)) }
                             td.why {
                                 (reason(one, verification))
-                                @for change in &one.changed {
+                                @for change in one.changed.iter().take(MOST_CHANGES) {
                                     span.sub { (printable(&change.what)) ": " (printable(&change.was)) " → " (printable(&change.is)) }
                                 }
+                                @if one.changed.len() > MOST_CHANGES { span.sub { "and " (one.changed.len() - MOST_CHANGES) " more" } }
                             }
                         }
                     }
@@ -257,19 +260,22 @@ fn links(ids: &[&str]) -> Markup {
 }
 
 fn tests(verification: &Verification) -> Markup {
-    let by_test: BTreeMap<&str, &RequirementResult> =
-        verification.requirements.iter().filter_map(|one| Some((one.test.as_deref()?, one))).collect();
+    // Of those that share a test, some need more of its rounds than others.
+    let mut by_test: BTreeMap<&str, (u32, Nanos)> = BTreeMap::new();
+    for one in &verification.requirements {
+        let (Some(test), Some(judged)) = (&one.test, &one.direct) else { continue };
+        let most = by_test.entry(test).or_default();
+        *most = (most.0.max(judged.rounds.saturating_add(judged.failed_rounds)), most.1.max(one.took_ns));
+    }
     let row = |test: &TestSpec| {
-        let one = by_test.get(test.id.as_str());
+        let (rounds, took) = by_test.get(test.id.as_str()).copied().unwrap_or_default();
         let ids: Vec<&str> = test.requirements.iter().map(String::as_str).collect();
-        let rounds =
-            one.and_then(|one| one.direct.as_ref()).map_or(0, |judged| judged.rounds + judged.failed_rounds);
         html! {
             tr id={ "t-" (test.id) } {
                 th scope="row" { (printable(&test.id)) }
                 td.why { (printable(&test.kind.to_string())) }
                 td { (rounds) }
-                td { @if let Some(one) = one { (seconds(one.took_ns)) } }
+                td { @if rounds > 0 { (seconds(took)) } }
                 td.why { (links(&ids)) }
             }
         }

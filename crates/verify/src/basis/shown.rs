@@ -42,7 +42,9 @@ fn open(entry: &PartitionEntry) -> impl Iterator<Item = PathBuf> {
         _ => None,
     };
     let tree = entry.files.starts_with('/').then(|| PathBuf::from(&entry.files));
-    entry.ro.iter().cloned().chain(bound).chain(root).chain(tree)
+    // The folder that it starts in is shown, too, but in an image's.
+    let own = (entry.image.is_none() && entry.workdir != Path::new("/")).then(|| entry.workdir.clone());
+    entry.ro.iter().cloned().chain(bound).chain(root).chain(tree).chain(own)
 }
 
 fn of(path: &Path, writable: &[PathBuf], files: &mut Files) -> String {
