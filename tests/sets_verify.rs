@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 use crate::exec_fixture::free_port;
 use crate::set_fixture;
@@ -367,6 +368,12 @@ command = ["/bin/sh", "-c", "cat NUMBER"]
 load = "as-is"
 at_most = 5
 
+[requirement.D]
+text = "The user's own test passes."
+metric = "command.exit_code"
+command = ["/bin/true"]
+exactly = 0
+
 [requirement.O]
 text = "It is back at once."
 metric = "outage.duration_ns"
@@ -383,6 +390,15 @@ fn told(lines: &Receiver<String>) -> (String, String, String) {
     (word("requirement"), word("was"), word("verdict"))
 }
 
+/// Waits until the evidence says that a requirement holds.
+fn until_good(out: &str, id: &str) {
+    let until = Instant::now() + PATIENCE;
+    while verdicts(out)[id] != RequirementVerdict::Pass {
+        assert!(Instant::now() < until, "{:?}", verdicts(out));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_watch_tells_once_what_does_not_hold_any_more_and_keeps_it() {
     let bench = Bench::pretending();
@@ -394,7 +410,7 @@ fn a_watch_tells_once_what_does_not_hold_any_more_and_keeps_it() {
     let out = bench.path("evidence");
     let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
     assert_eq!(bench.call(&["up", file]).code, Some(0));
-    let only = ["verify", file, "--out", out, "--only", "R", "--only", "C"];
+    let only = ["verify", file, "--out", out, "--only", "R", "--only", "C", "--only", "D"];
     let said = bench.call(&only);
     assert_eq!(said.code, Some(0), "{said:?}");
 
@@ -409,16 +425,21 @@ fn a_watch_tells_once_what_does_not_hold_any_more_and_keeps_it() {
     assert!(said.code == Some(4) && said.err.contains("another verification"), "{said:?}");
     assert_eq!(bench.call(&["stop", "plant/db"]).code, Some(0));
     assert_eq!(told(&lines), change("pass", "fail", "R"));
+    // What rests on the partition that is gone is stale when that is told, and done again.
+    until_good(out, "D");
+    let journal = fs::read_to_string(format!("{out}/journal.jsonl")).expect("it is written");
+    assert!(journal.contains("\"qemu.db\":\"not known\""), "it rests on that");
     assert_eq!(bench.call(&["start", "plant/db"]).code, Some(0));
     assert_eq!(told(&lines), change("fail", "pass", "R"));
     fs::write(&number, "2\n").expect("the test's own files");
     assert_eq!(told(&lines), change("fail", "pass", "C"));
+    until_good(out, "D");
 
     interrupt(watch.id());
     assert_eq!(watch.wait().expect("it ends").code(), Some(130));
     assert!(lines.recv().is_err(), "nothing is told twice");
     let all = verdicts(out);
-    assert_eq!((all["R"], all["C"]), (RequirementVerdict::Pass, RequirementVerdict::Pass));
+    assert!(["R", "C", "D"].iter().all(|id| all[*id] == RequirementVerdict::Pass), "{all:?}");
     assert_eq!(all["O"], RequirementVerdict::NotRun);
     assert_eq!(bench.call(&["verify", "--check", out]).code, Some(4), "all follows from the raw data");
     let entries = fs::read_dir(out).expect("it is there").flatten();

@@ -163,7 +163,11 @@ fn each_failure_is_seen_from_outside_and_nothing_stays_broken() {
         (Some(1), 16),
         "three of each, one of what has no end, and those of before: {said:?}"
     );
-    assert!(said.out.contains("it was not over by itself in 1 of 1"), "{said:?}");
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("it was not over by itself in 1 of 1 round; web was started again by us"),
+        "{said:?}"
+    );
     let of = |id: &str| -> Vec<&Outage> {
         let text = fs::read(format!("{out}/verify.json")).expect("it is written");
         let verification: Verification = serde_json::from_slice(&text).expect("a verification");
@@ -262,7 +266,7 @@ ro = ["FOLDER"]
 [requirement.D]
 text = "A full disk is survived."
 metric = "outage.duration_ns"
-at_most = "1 s"
+at_most = "4 s"
 failure = "disk.store"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
 
@@ -353,7 +357,8 @@ fn what_is_paused_stands_still_and_goes_on(bench: &Bench) {
 fn a_clock_service_of_the_host_goes_on_when_who_held_it_is_killed() {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("phc2sys");
-    fs::copy("/bin/sleep", &program).expect("copied");
+    // A copy would be open for writing in whatever another thread starts meanwhile.
+    std::os::unix::fs::symlink("/bin/sleep", &program).expect("linked");
     let mut clock = Command::new(&program).arg("1000").spawn().expect("it starts");
     let state = |wanted: char| {
         let until = Instant::now() + PATIENCE;

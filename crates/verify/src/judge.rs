@@ -224,7 +224,7 @@ impl Held<'_> {
             _ => None,
         });
         let names = counts.map(|counts| &counts.first_failed).find(|names| !names.is_empty());
-        names.into_iter().flatten().map(|name| format!("; {name}")).collect()
+        names.into_iter().flatten().flat_map(|name| ["; ", name]).collect()
     }
 
     /// What of outages did not come back by itself, each in words once.
@@ -234,7 +234,7 @@ impl Held<'_> {
             _ => None,
         });
         let by_us: BTreeSet<&str> = words.filter(|words| words.contains("by us")).collect();
-        by_us.into_iter().take(MOST_WORDS).map(|words| format!("; {words}")).collect()
+        by_us.into_iter().take(MOST_WORDS).flat_map(|words| ["; ", words]).collect()
     }
 
     fn worst(&self, rounds: &[&TestRound], least: u32) -> Judged {

@@ -149,12 +149,13 @@ pub fn is_cheap(test: &TestSpec) -> bool {
     match &test.kind {
         _ if test.kind.disturbs() => false,
         TestKind::Look { .. } => true,
-        // It boots.
-        TestKind::Probe { probe_partition: Some(_), .. } => false,
+        // A partition of its own boots.
+        TestKind::Probe { probe_partition: Some(_), .. }
+        | TestKind::Capacity { .. }
+        | TestKind::Outage { .. } => false,
         TestKind::Probe { load, .. } | TestKind::Command { load, .. } | TestKind::Responses { load, .. } => {
             load.declared().is_empty()
         }
-        TestKind::Capacity { .. } | TestKind::Outage { .. } => false,
     }
 }
 
@@ -222,6 +223,16 @@ impl Watch<'_> {
         &mut self,
         tests: Vec<TestSpec>,
         mut tell: impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.repeat(tests, &mut tell)?;
+        let rounds = std::mem::take(&mut self.catching_up.rounds);
+        if rounds.is_empty() { Ok(()) } else { tell(&rounds, &[]) }
+    }
+
+    fn repeat<E>(
+        &mut self,
+        tests: Vec<TestSpec>,
+        tell: &mut impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
     ) -> Result<(), E> {
         let began = Instant::now();
         let mut all: Vec<Repeated> = tests.into_iter().map(|test| Repeated::new(test, began)).collect();

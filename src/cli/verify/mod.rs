@@ -230,8 +230,8 @@ fn tell(step: &Step<'_>, bar: Option<&ProgressBar>) {
 
 /// A reason may be what a guest printed.
 fn say_failed(test: &str, reason: &str) {
-    let text = printable(&format!("FAILED {test}: {reason}"), MOST_SAID);
-    for line in wrap(&text, COLUMNS) {
+    let said = printable(&format!("FAILED {test}: {reason}"), MOST_SAID);
+    for line in wrap(&said, COLUMNS) {
         output::say(&line);
     }
 }

@@ -319,14 +319,11 @@ impl One<'_> {
         if self.requirement.paused {
             self.add(
                 key,
-                "write probe_partition = \"instead\" without paused: the other one stands still then, too",
+                "write probe_partition = \"instead\" in place of paused: the other one stands still then",
             );
         }
         if kind == ProbeKind::Disk {
-            self.add(
-                key,
-                "disk measures the partition's own files, which a partition for a probe does not have",
-            );
+            self.add(key, "disk measures the partition's own files, of which a probe's partition has none");
         }
     }
 

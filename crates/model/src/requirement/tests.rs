@@ -145,7 +145,7 @@ fn a_partition_of_its_own_is_for_probes_in_the_place_of_another() {
     assert!(read.requirements["R"].pauses());
     for (key, metric, part) in [
         (beside.to_owned(), "syscall.call_ns", "it has the place of a partition"),
-        (format!("{whom}{beside}paused = true"), "syscall.call_ns", "\"instead\" without paused"),
+        (format!("{whom}{beside}paused = true"), "syscall.call_ns", "in place of paused"),
         (format!("{whom}{beside}"), "disk.random_read_p99_ns", "disk measures the partition's own files"),
         (format!("{whom}probe_partition = \"x\""), "syscall.call_ns", "beside"),
     ] {

@@ -138,7 +138,7 @@ fn tap_fails_where_it_fails_for_prove() {
         last = last.iter().flat_map(|text| LINES.iter().map(move |line| format!("{text}{line}\n"))).collect();
         texts.extend(last.clone());
     }
-    let all = texts.iter().map(|text| format!("{text}\0")).collect::<String>();
+    let all: String = texts.iter().flat_map(|text| [text.as_str(), "\0"]).collect();
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(all.as_bytes()).and_then(|()| input.rewind()).unwrap();
     let said =
