@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::OneOrMore;
 use crate::partition::is_name;
+use units::names::nearest;
 use units::{Millis, Reason};
 
 /// A part of a set that is made to fail, written `qemu.db`.
@@ -71,6 +72,10 @@ impl InjectedFailure {
     }
 }
 
+/// What stands before the name of a part.
+const KINDS: [&str; 9] =
+    ["program", "qemu", "partition", "domain", "switch", "link", "cable", "disk", "clock"];
+
 impl FromStr for InjectedFailure {
     type Err = Reason;
 
@@ -111,7 +116,9 @@ impl FromStr for InjectedFailure {
             "domain" => named(rest).map(Self::Domain),
             "switch" => linked(rest).map(|(network, link)| Self::Switch(network, link)),
             "link" => linked(rest).map(|(network, link)| Self::Link(network, link)),
-            _ => Err(wanted()),
+            _ => Err(nearest(kind, &KINDS).map_or_else(wanted, |near| {
+                format!("\"{shown}\" is no part that can fail; did you mean \"{near}.{rest}\"?").into()
+            })),
         }
     }
 }

@@ -264,6 +264,11 @@ impl FromStr for RequiredMetric {
         let name = match text.parse::<MetricName>() {
             Ok(name) => name,
             Err(BadName::Unknown(error)) => {
+                let whole: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+                let is_rest = |name: &&&str| name.split_once('.').is_some_and(|(_, rest)| rest == text);
+                if let Some(near) = whole.iter().find(is_rest).copied().or_else(|| nearest(text, &whole)) {
+                    return Err(format!("\"{shown}\" is no metric; did you mean \"{near}\"?").into());
+                }
                 let families: Vec<&str> = all
                     .iter()
                     .filter_map(|(name, _)| name.split_once('.'))

@@ -155,6 +155,20 @@ fn a_partition_of_its_own_is_for_probes_in_the_place_of_another() {
 }
 
 #[test]
+fn what_is_almost_a_name_is_told_which() {
+    for (text, near) in [
+        ("differences", "placement.differences"),
+        ("placment.differences", "placement.differences"),
+        ("responce.p50_ns", "response.p50_ns"),
+    ] {
+        let why = text.parse::<RequiredMetric>().expect_err("no metric").to_string();
+        assert!(why.contains(&format!("did you mean \"{near}\"?")), "{why}");
+    }
+    let why = "qmu.db".parse::<InjectedFailure>().expect_err("no part").to_string();
+    assert!(why.contains("did you mean \"qemu.db\"?"), "{why}");
+}
+
+#[test]
 fn outages_that_nobody_would_see_and_times_of_our_own_hand_are_refused() {
     let said = |metric: &str, failure: &str, limit: &str| {
         let text = format!(
