@@ -261,23 +261,24 @@ impl FromStr for RequiredMetric {
                 all.iter().map(|(name, _)| *name).filter(|name| name.starts_with(family)).collect();
             return Err(unknown(&shown, &known));
         }
+        // Its family alone is missing.
+        let is_rest = |name: &&str| name.split_once('.').is_some_and(|(_, rest)| rest == text);
+        if let Some(near) = all.iter().map(|(name, _)| *name).find(is_rest) {
+            return Err(format!("\"{shown}\" is no metric; did you mean \"{near}\"?").into());
+        }
         let name = match text.parse::<MetricName>() {
             Ok(name) => name,
             Err(BadName::Unknown(error)) => {
-                let whole: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-                let is_rest = |name: &&&str| name.split_once('.').is_some_and(|(_, rest)| rest == text);
-                if let Some(near) = whole.iter().find(is_rest).copied().or_else(|| nearest(text, &whole)) {
-                    return Err(format!("\"{shown}\" is no metric; did you mean \"{near}\"?").into());
-                }
                 let families: Vec<&str> = all
                     .iter()
                     .filter_map(|(name, _)| name.split_once('.'))
                     .map(|(family, _)| family)
                     .collect();
-                return Err(match nearest(family, &families) {
-                    Some(near) => format!("\"{shown}\" is no metric; did you mean one of {near}.…?").into(),
-                    None => error.to_string().into(),
-                });
+                let Some(near) = nearest(family, &families) else { return Err(error.to_string().into()) };
+                let of_it = all.iter().map(|(name, _)| *name).filter(|name| name.starts_with(near));
+                let whole = nearest(text, &of_it.collect::<Vec<_>>());
+                let meant = whole.map_or_else(|| format!("one of {near}.…"), |whole| format!("\"{whole}\""));
+                return Err(format!("\"{shown}\" is no metric; did you mean {meant}?").into());
             }
             Err(error) => return Err(error.to_string().into()),
         };
