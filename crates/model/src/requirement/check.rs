@@ -381,8 +381,9 @@ impl One<'_> {
         let within = Nanos::from_duration(client.answer_within_ms.to_duration());
         let Some((_, limit)) = self.requirement.limit() else { return };
         // What is shorter than an answer may take is no outage to the client.
-        if matches!(metric, RequiredMetric::Outage(_)) && limit.unit == Unit::Nanoseconds {
-            if limit.value < within.as_f64() {
+        if let RequiredMetric::Outage(of) = metric {
+            let is_seen_late = matches!(of, OutageMetric::Duration | OutageMetric::Switchover);
+            if is_seen_late && limit.value < within.as_f64() {
                 let problem = format!(
                     "an answer is late after {} ms, and the limit is {limit}: shorter outages are not seen, write a shorter answer_within_ms",
                     client.answer_within_ms.get()

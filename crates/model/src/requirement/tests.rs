@@ -180,6 +180,11 @@ fn outages_that_nobody_would_see_and_times_of_our_own_hand_are_refused() {
     let why = said("duration_ns", "disk.a", "600 ms").expect("shorter than an answer");
     assert!(why.contains("line ") && why.contains("shorter outages are not seen"), "{why}");
     assert_eq!(said("duration_ns", "disk.a", "700 ms"), None);
+    assert_eq!(
+        said("detection_ns", "disk.a", "100 ms"),
+        None,
+        "when it begins is known however late it is noticed"
+    );
     for held in ["disk.a", "clock", "link.n.0", "cable.n.0@a"] {
         let why = said("restoration_ns", held, "1 min").expect(held);
         assert!(why.contains("lasts until it is taken back"), "{why}");
