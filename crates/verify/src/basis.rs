@@ -208,3 +208,24 @@ fn place_words(given: &Given) -> String {
     words.extend(given.io_limits.iter().map(io));
     words.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_the_files_that_its_words_name_where_it_is_called_or_found() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("data"), "1").unwrap();
+        let named = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+            Files::default().named_by_command(&words, folder.path())
+        };
+        let data = Digest::of(b"1").short().to_owned();
+        assert_eq!(named(&["./data"]), data);
+        assert_eq!(named(&["no-such-program", "data", "--flag"]), data);
+        let with_shell = named(&["sh", "data"]);
+        assert!(with_shell.ends_with(&data) && with_shell.len() > data.len(), "found by PATH: {with_shell}");
+        assert_eq!(named(&["/bin/sh", "data"]), with_shell, "the same file");
+    }
+}

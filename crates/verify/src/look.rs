@@ -190,7 +190,8 @@ impl LookedAt {
                 count(self.set.channels.values().filter(|it| has(it, names.0) && has(it, names.1)).count())
             }
             PairProperty::SharedFolders => {
-                count(folders::shared(&unit(&one.0.folder)?, &unit(&other.0.folder)?))
+                let content = |of: &PartitionStatus| unit(&of.folder).map(|unit| unit.spec.content);
+                count(folders::shared(&content(one.0)?, &content(other.0)?))
             }
             PairProperty::SharedFailureDomains => f64::from(u8::from(domain(one)? == domain(other)?)),
         })
