@@ -5,6 +5,8 @@
 //! ```
 //! With `--nocapture` the matrix of `docs/verify.md` is printed.
 
+mod groups;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -44,7 +46,7 @@ networks = ["control"]
 ro = ["SHOWN"]
 
 [partition.d]
-program = ["/bin/sleep", "1000"]
+program = ["PROGRAMS/sleeper", "1000"]
 cpu_cap_percent = 50
 networks = ["control"]
 "#;
@@ -70,6 +72,8 @@ fn start() -> Plant {
         fs::create_dir(folder).expect("the test's own files");
     }
     let set = SET.replace("SHOWN", config.to_str().expect("plain"));
+    let set = set.replace("PROGRAMS", programs.to_str().expect("plain"));
+    fs::copy("/bin/sleep", programs.join("sleeper")).expect("the test's own files");
     let of_each = LETTERS.map(|name| {
         // a and b: c and d may run beside each; those two: all three others.
         let neighbours = if matches!(name, "a" | "b") { "2" } else { "3" };
@@ -103,12 +107,13 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     let mut plant = start();
     assert_eq!(plant.look(&[]), BTreeMap::new());
     places(&mut plant);
-    shares(&mut plant);
-    disks(&mut plant);
+    groups::shares(&mut plant);
+    groups::disks(&mut plant);
     neighbours(&mut plant);
     domains(&mut plant);
     programs(&mut plant);
     edits(&mut plant);
+    changed_under_it(&mut plant);
     basis(&mut plant);
     stops(&mut plant);
     deaths(&mut plant);
@@ -131,78 +136,6 @@ fn places(plant: &mut Plant) {
             back,
         );
     }
-}
-
-fn shares(plant: &mut Plant) {
-    let (weight, is_old) = plant.partition("c").group("cpu.shares", "cpu.weight");
-    let was = fs::read_to_string(&weight).expect("a weight");
-    for (word, factor) in [("halved", 0.5), ("doubled", 2.0), ("a tenth more", 1.1), ("ten times less", 0.1)]
-    {
-        let number: f64 = was.trim().parse().expect("a number");
-        let other = format!("{:.0}", number * factor);
-        plant.fault(
-            &format!("c: weight {word}"),
-            &["c.place", "c.weight"],
-            |_| fs::write(&weight, other).expect("a weight"),
-            |_| fs::write(&weight, was.trim()).expect("a weight"),
-        );
-    }
-    let (cap, _) = plant.partition("d").group("cpu.cfs_quota_us", "cpu.max");
-    let was = fs::read_to_string(&cap).expect("a cap");
-    let first: u64 =
-        was.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
-    let lifted = if is_old { "-1" } else { "max" };
-    for (word, to) in [
-        ("lifted", lifted.to_owned()),
-        ("halved", (first / 2).to_string()),
-        ("doubled", (first * 2).to_string()),
-    ] {
-        plant.fault(
-            &format!("d: cap {word}"),
-            &["d.place"],
-            |_| fs::write(&cap, to).expect("a cap"),
-            |_| fs::write(&cap, was.trim()).expect("a cap"),
-        );
-    }
-    // Of what its file says nothing.
-    let (cap, is_old) = plant.partition("c").group("cpu.cfs_quota_us", "cpu.max");
-    let lifted = if is_old { "-1" } else { "max" };
-    plant.fault(
-        "c: a cap that nobody asked for",
-        &["c.place"],
-        |_| fs::write(&cap, "5000").expect("a cap"),
-        |_| fs::write(&cap, lifted).expect("a cap"),
-    );
-    let pid = Pid::from_raw(i32::try_from(plant.partition("d").pid).expect("a number"));
-    plant.fault(
-        "d: its QEMU is stopped",
-        &["d.runs"],
-        |_| kill(pid, Signal::SIGSTOP).expect("it runs"),
-        |_| kill(pid, Signal::SIGCONT).expect("it runs"),
-    );
-}
-
-/// Somebody throttles the disk below all folders and images.
-fn disks(plant: &mut Plant) {
-    for (name, limits) in [("a", "rbps=1048576"), ("d", "wiops=100")] {
-        let throttle = plant.partition(name).throttle();
-        plant.fault(
-            &format!("{name}: the disk below is throttled"),
-            &[&format!("{name}.place")],
-            |_| throttle.set(limits),
-            |_| throttle.lift(),
-        );
-    }
-    let throttle = plant.partition("a").throttle();
-    assert_eq!(plant.look(&[]), BTreeMap::new());
-    throttle.set("rbps=1048576");
-    let flipped = plant.look(&["--no-run"]);
-    throttle.lift();
-    let wanted = all_of("a", &["place", "runs", "restarts", "sockets"]);
-    let wanted = wanted.into_iter().chain(LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"])));
-    let wanted: Vec<String> = wanted.chain(["ab.cpus".to_owned(), "ab.apart".to_owned()]).collect();
-    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
-    plant.row("a: the disk below is throttled, nothing run", &wanted, flipped);
 }
 
 fn neighbours(plant: &mut Plant) {
@@ -250,6 +183,21 @@ fn programs(plant: &mut Plant) {
         |_| fs::remove_file(&test).expect("it was there"),
         |plant| write_test(plant, "exit 0"),
     );
+}
+
+/// Its file is another one than it was started from: what is seen of it from then on is not what that file does.
+fn changed_under_it(plant: &mut Plant) {
+    assert_eq!(plant.look(&[]), BTreeMap::new());
+    let program = plant.bench.path("programs/sleeper");
+    let mode = fs::metadata(&program).expect("it is there").permissions();
+    // The same bytes, the same rights: that it was touched since is what counts.
+    fs::set_permissions(&program, mode).expect("the test's own files");
+    let flipped = plant.look(&["--no-run"]);
+    let wanted = all_of("d", &["place", "runs", "restarts", "sockets"]).into_iter();
+    let wanted: Vec<String> =
+        wanted.chain(LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"]))).collect();
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    plant.row("d: its program's file is changed while it runs, nothing run", &wanted, flipped);
 }
 
 /// Requirements that are written otherwise: limits that do not hold, and sentences, after which what was seen is stale.

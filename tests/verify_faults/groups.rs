@@ -1,0 +1,82 @@
+//! Faults of the groups that hold partitions: weights, caps, throttles of disks; and a QEMU that is stopped.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{LETTERS, all_of};
+use crate::verify_fixture::Plant;
+
+pub fn shares(plant: &mut Plant) {
+    let (weight, is_old) = plant.partition("c").group("cpu.shares", "cpu.weight");
+    let was = fs::read_to_string(&weight).expect("a weight");
+    for (word, factor) in [("halved", 0.5), ("doubled", 2.0), ("a tenth more", 1.1), ("ten times less", 0.1)]
+    {
+        let number: f64 = was.trim().parse().expect("a number");
+        let other = format!("{:.0}", number * factor);
+        plant.fault(
+            &format!("c: weight {word}"),
+            &["c.place", "c.weight"],
+            |_| fs::write(&weight, other).expect("a weight"),
+            |_| fs::write(&weight, was.trim()).expect("a weight"),
+        );
+    }
+    let (cap, _) = plant.partition("d").group("cpu.cfs_quota_us", "cpu.max");
+    let was = fs::read_to_string(&cap).expect("a cap");
+    let first: u64 =
+        was.split_ascii_whitespace().next().and_then(|word| word.parse().ok()).expect("a number");
+    let lifted = if is_old { "-1" } else { "max" };
+    for (word, to) in [
+        ("lifted", lifted.to_owned()),
+        ("halved", (first / 2).to_string()),
+        ("doubled", (first * 2).to_string()),
+    ] {
+        plant.fault(
+            &format!("d: cap {word}"),
+            &["d.place"],
+            |_| fs::write(&cap, to).expect("a cap"),
+            |_| fs::write(&cap, was.trim()).expect("a cap"),
+        );
+    }
+    // Of what its file says nothing.
+    let (cap, is_old) = plant.partition("c").group("cpu.cfs_quota_us", "cpu.max");
+    let lifted = if is_old { "-1" } else { "max" };
+    plant.fault(
+        "c: a cap that nobody asked for",
+        &["c.place"],
+        |_| fs::write(&cap, "5000").expect("a cap"),
+        |_| fs::write(&cap, lifted).expect("a cap"),
+    );
+    let pid = Pid::from_raw(i32::try_from(plant.partition("d").pid).expect("a number"));
+    plant.fault(
+        "d: its QEMU is stopped",
+        &["d.runs"],
+        |_| kill(pid, Signal::SIGSTOP).expect("it runs"),
+        |_| kill(pid, Signal::SIGCONT).expect("it runs"),
+    );
+}
+
+/// Somebody throttles the disk below all folders and images.
+pub fn disks(plant: &mut Plant) {
+    for (name, limits) in [("a", "rbps=1048576"), ("d", "wiops=100")] {
+        let throttle = plant.partition(name).throttle();
+        plant.fault(
+            &format!("{name}: the disk below is throttled"),
+            &[&format!("{name}.place")],
+            |_| throttle.set(limits),
+            |_| throttle.lift(),
+        );
+    }
+    let throttle = plant.partition("a").throttle();
+    assert_eq!(plant.look(&[]), BTreeMap::new());
+    throttle.set("rbps=1048576");
+    let flipped = plant.look(&["--no-run"]);
+    throttle.lift();
+    let wanted = all_of("a", &["place", "runs", "restarts", "sockets"]);
+    let wanted = wanted.into_iter().chain(LETTERS.iter().flat_map(|name| all_of(name, &["alone", "test"])));
+    let wanted: Vec<String> = wanted.chain(["ab.cpus".to_owned(), "ab.apart".to_owned()]).collect();
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    plant.row("a: the disk below is throttled, nothing run", &wanted, flipped);
+}
