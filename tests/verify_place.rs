@@ -23,7 +23,7 @@ partition = "a"
 metric = "syscall.call_ns"
 at_most = "1 ms"
 load = ["cpu", "cpu@a"]
-probe_partition = "beside"
+probe_partition = true
 
 [requirement.I]
 text = "Nor does it in its place."
@@ -31,7 +31,8 @@ partition = "a"
 metric = "syscall.call_ns"
 at_most = "1 ms"
 load = "as-is"
-probe_partition = "instead"
+probe_partition = true
+paused = true
 "#;
 
 /// How a QEMU is placed: CPUs of its threads, weight, and memory in its own words.

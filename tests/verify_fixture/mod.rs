@@ -195,50 +195,59 @@ impl Process {
     /// A limit on a disk that somebody can put on it.
     pub fn throttle(&self) -> Throttle {
         let blkio = Path::new("/sys/fs/cgroup/blkio");
-        let folder = blkio.is_dir().then(|| blkio.join(format!("bulkhead-faults-{}", self.pid)));
-        let mut disks: Vec<PathBuf> = fs::read_dir("/sys/block")
-            .expect("disks")
-            .map(|disk| disk.expect("a disk").path().join("dev"))
-            .collect();
-        disks.sort();
-        let device =
-            fs::read_to_string(disks.first().expect("a disk")).expect("its number").trim().to_owned();
-        let file = folder.is_none().then(|| self.group("", "io.max").0);
-        Throttle { pid: self.pid, folder, file, device }
+        let by = if blkio.is_dir() {
+            ThrottledBy::Group(blkio.join(format!("bulkhead-faults-{}", self.pid)))
+        } else {
+            ThrottledBy::File(self.group("", "io.max").0)
+        };
+        let disks = fs::read_dir("/sys/block").expect("disks");
+        let first = disks.map(|disk| disk.expect("a disk").path().join("dev")).min().expect("a disk");
+        let device = fs::read_to_string(first).expect("its number").trim().to_owned();
+        Throttle { pid: self.pid, by, device }
     }
 }
 
-/// A limit on a disk: in version 1 a group that the process is moved into, in version 2 a file of the group that it is in.
+enum ThrottledBy {
+    /// Version 1: a group that the process is moved into.
+    Group(PathBuf),
+    /// Version 2: a file of the group that it is in.
+    File(PathBuf),
+}
+
+/// A limit on a disk.
 pub struct Throttle {
     pid: u32,
-    folder: Option<PathBuf>,
-    file: Option<PathBuf>,
+    by: ThrottledBy,
     device: String,
 }
 
 impl Throttle {
     /// Puts it on, in the words of `io.max`.
     pub fn set(&self, limit: &str) {
-        let (name, most) = limit.split_once('=').expect("a limit");
-        if let Some(file) = &self.file {
-            return fs::write(file, format!("{} {limit}", self.device)).expect("a limit");
+        match &self.by {
+            ThrottledBy::File(file) => fs::write(file, format!("{} {limit}", self.device)).expect("a limit"),
+            ThrottledBy::Group(folder) => {
+                let (name, most) = limit.split_once('=').expect("a limit");
+                let name = if name == "rbps" { "read_bps" } else { "write_iops" };
+                fs::create_dir(folder).expect("a group");
+                let file = folder.join(format!("blkio.throttle.{name}_device"));
+                fs::write(file, format!("{} {most}", self.device)).expect("a limit");
+                fs::write(folder.join("cgroup.procs"), self.pid.to_string()).expect("it runs");
+            }
         }
-        let folder = self.folder.as_ref().expect("one of both");
-        fs::create_dir(folder).expect("a group");
-        let name = if name == "rbps" { "read_bps" } else { "write_iops" };
-        let file = folder.join(format!("blkio.throttle.{name}_device"));
-        fs::write(file, format!("{} {most}", self.device)).expect("a limit");
-        fs::write(folder.join("cgroup.procs"), self.pid.to_string()).expect("it runs");
     }
 
     /// Takes it off.
     pub fn lift(&self) {
-        if let Some(file) = &self.file {
-            return fs::write(file, format!("{} rbps=max wiops=max", self.device)).expect("no limit");
+        match &self.by {
+            ThrottledBy::File(file) => {
+                fs::write(file, format!("{} rbps=max wiops=max", self.device)).expect("no limit");
+            }
+            ThrottledBy::Group(folder) => {
+                let above = folder.parent().expect("a hierarchy").join("cgroup.procs");
+                fs::write(above, self.pid.to_string()).expect("it runs");
+                fs::remove_dir(folder).expect("nothing is in it");
+            }
         }
-        let folder = self.folder.as_ref().expect("one of both");
-        let above = folder.parent().expect("a hierarchy").join("cgroup.procs");
-        fs::write(above, self.pid.to_string()).expect("it runs");
-        fs::remove_dir(folder).expect("nothing is in it");
     }
 }

@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::requirement::{
-    Client, Comparator, InjectedFailure, OneOrMore, ProbePartition, RequiredLoad, Requirement, Subject,
+    Client, Comparator, InjectedFailure, OneOrMore, RequiredLoad, Requirement, Subject,
 };
 use probes::job::{Dose, ProbeReport};
 use probes::params::ProbeSpec;
@@ -60,8 +60,8 @@ pub enum TestKind {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         paused: bool,
         /// Whether it is done in a partition of its own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        probe_partition: Option<ProbePartition>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        probe_partition: bool,
     },
     /// A look at what kernel and supervisors say.
     Look {
@@ -111,15 +111,8 @@ pub enum TestKind {
 
 impl TestKind {
     /// Whether something does not go on meanwhile as it does otherwise.
-    pub fn disturbs(&self) -> bool {
-        let instead = Some(ProbePartition::Instead);
-        match self {
-            Self::Probe { paused, probe_partition, .. } => *paused || *probe_partition == instead,
-            Self::Outage { .. } => true,
-            Self::Look { .. } | Self::Command { .. } | Self::Responses { .. } | Self::Capacity { .. } => {
-                false
-            }
-        }
+    pub const fn disturbs(&self) -> bool {
+        matches!(self, Self::Outage { .. } | Self::Probe { paused: true, .. })
     }
 }
 
@@ -133,13 +126,11 @@ impl fmt::Display for TestKind {
                 write!(f, "{} between {one} and {other}{over}, {load}", probe.kind())
             }
             Self::Probe { subject, probe, load, paused, probe_partition, .. } => {
-                let place = match probe_partition {
-                    None if *paused => format!("in {subject}, its program paused"),
-                    None => format!("in {subject}"),
-                    Some(ProbePartition::Beside) => format!("in a partition placed as {subject}, beside it"),
-                    Some(ProbePartition::Instead) => {
-                        format!("in a partition placed as {subject}, which is paused")
-                    }
+                let place = match (probe_partition, paused) {
+                    (false, false) => format!("in {subject}"),
+                    (false, true) => format!("in {subject}, its program paused"),
+                    (true, false) => format!("in a partition placed as {subject}, beside it"),
+                    (true, true) => format!("in a partition placed as {subject}, which is paused"),
                 };
                 write!(f, "{} {place}, {load}", probe.kind())
             }

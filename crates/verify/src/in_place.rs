@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use campaign::demand;
 use model::experiment::PlatformSpec;
 use model::journal::{Failure, FailureKind};
-use model::requirement::{DeclaredLoad, ON_HOST, ProbePartition, RequiredLoad, Subject};
+use model::requirement::{DeclaredLoad, ON_HOST, RequiredLoad, Subject};
 use model::verification::Observed;
 use partition::set::root::state_root;
 use platforms::instance::AgentInstance;
@@ -68,7 +68,7 @@ pub struct At<'a> {
     /// Whether the partition's program stands still meanwhile.
     pub paused: bool,
     /// Whether it is in a partition of its own, placed as the subject.
-    pub own: Option<ProbePartition>,
+    pub is_apart: bool,
 }
 
 /// How strong loads were, each with its place.
@@ -103,8 +103,7 @@ impl<'a> Agents<'a> {
         seed: u64,
     ) -> Result<(Observed, Doses), Broken> {
         let folder = at.folder.unwrap_or(USUAL_FOLDER).to_owned();
-        let (partition, is_apart) = (partition_of(at.subject), at.own.is_some());
-        let seat = Seat { partition, is_apart, folder, number: 0 };
+        let seat = Seat { partition: partition_of(at.subject), is_apart: at.is_apart, folder, number: 0 };
         let (same, others): (Vec<&DeclaredLoad>, Vec<&DeclaredLoad>) =
             load.declared().iter().partition(|load| seat.has(load));
         let longest = |facts: &MachineFacts| stretched(demand::deadline(probe, facts)).to_duration();
@@ -114,7 +113,7 @@ impl<'a> Agents<'a> {
         let mut begun = self.begin_loads(&seat, &others, &longest, seed)?;
         let specs: Vec<LoadSpec> = same.iter().map(|load| load.spec()).collect();
         let reply = self.probe(&seat, probe, &specs, seed);
-        if is_apart {
+        if at.is_apart {
             self.there.remove(&seat);
         }
         let doses = self.end_loads(&mut begun);

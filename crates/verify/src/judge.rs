@@ -59,7 +59,7 @@ pub fn judge(requirement: &Requirement, rounds: &[&TestRound]) -> Judged {
     if rounds.is_empty() {
         return nothing(match metric {
             RequiredMetric::Outage(_) => "failures are made with --failures alone",
-            _ if requirement.pauses() => "programs are paused with --failures alone",
+            _ if requirement.paused => "programs are paused with --failures alone",
             _ => "nothing was done to see",
         });
     }
@@ -227,14 +227,16 @@ impl Held<'_> {
         names.into_iter().flatten().flat_map(|name| ["; ", name]).collect()
     }
 
-    /// What of outages did not come back by itself, each in words once.
+    /// What was put back where not all parts ran again by themselves, each in words once.
     fn undone(&self, rounds: &[&TestRound]) -> String {
         let words = rounds.iter().filter_map(|round| match (&self.metric, &round.seen) {
-            (RequiredMetric::Outage(_), Observed::Outage(outage)) => Some(outage.undone.as_str()),
+            (RequiredMetric::Outage(_), Observed::Outage(outage)) if outage.restored_ns.is_none() => {
+                Some(outage.undone.as_str())
+            }
             _ => None,
         });
-        let by_us: BTreeSet<&str> = words.filter(|words| words.contains("by us")).collect();
-        by_us.into_iter().take(MOST_WORDS).flat_map(|words| ["; ", words]).collect()
+        let words: BTreeSet<&str> = words.filter(|words| !words.is_empty()).collect();
+        words.into_iter().take(MOST_WORDS).flat_map(|words| ["; ", words]).collect()
     }
 
     fn worst(&self, rounds: &[&TestRound], least: u32) -> Judged {

@@ -136,7 +136,7 @@ fn blank() -> Requirement {
         folder: None,
         over: None,
         paused: false,
-        probe_partition: None,
+        probe_partition: false,
         confidence: USUAL_CONFIDENCE,
         budget_s: USUAL_BUDGET_S,
     }

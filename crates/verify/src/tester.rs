@@ -146,8 +146,8 @@ impl Tester<'_> {
                 }
             }
             TestKind::Probe { subject, probe, load, folder, paused, probe_partition, .. } => {
-                let (folder, own) = (folder.as_deref(), *probe_partition);
-                let at = At { subject, folder, paused: *paused || test.kind.disturbs(), own };
+                let (folder, is_apart) = (folder.as_deref(), *probe_partition);
+                let at = At { subject, folder, paused: *paused, is_apart };
                 self.agents.measure(&at, probe, load, seed)
             }
             TestKind::Command { subject, command, inside, load } => {

@@ -150,7 +150,7 @@ pub fn is_cheap(test: &TestSpec) -> bool {
         _ if test.kind.disturbs() => false,
         TestKind::Look { .. } => true,
         // A partition of its own boots.
-        TestKind::Probe { probe_partition: Some(_), .. }
+        TestKind::Probe { probe_partition: true, .. }
         | TestKind::Capacity { .. }
         | TestKind::Outage { .. } => false,
         TestKind::Probe { load, .. } | TestKind::Command { load, .. } | TestKind::Responses { load, .. } => {
@@ -180,6 +180,18 @@ impl Repeated {
 }
 
 impl CatchingUp {
+    /// All but the one that was told are due now.
+    fn after(told: &str, all: &mut [Repeated]) -> Self {
+        let mut wanted = BTreeSet::new();
+        for one in all.iter_mut().filter(|one| one.batch.spec.id != told) {
+            // What has begun was seen before, and begins anew.
+            one.batch = Batch::new(one.batch.spec.clone());
+            one.due = Instant::now();
+            wanted.insert(one.batch.spec.id.clone());
+        }
+        Self { wanted, rounds: Vec::new() }
+    }
+
     /// Takes a test that was done; whether it was the last one.
     fn take(&mut self, done: &Batch) -> bool {
         if !self.wanted.remove(&done.spec.id) {
@@ -202,13 +214,12 @@ pub struct Watch<'a> {
     pub every: Duration,
     /// What may be used.
     pub budget: CpuBudget,
-    /// After something was told: tests that have not been done since, and the rounds of those that have.
-    pub catching_up: CatchingUp,
 }
 
 /// What is told of a change rests on the set as it is then, so that everything else would look stale: it is done once more, and kept.
+/// Tests that have not been done since, and the rounds of those that have.
 #[derive(Debug, Default)]
-pub struct CatchingUp {
+struct CatchingUp {
     wanted: BTreeSet<String>,
     rounds: Vec<TestRound>,
 }
@@ -224,14 +235,15 @@ impl Watch<'_> {
         tests: Vec<TestSpec>,
         mut tell: impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.repeat(tests, &mut tell)?;
-        let rounds = std::mem::take(&mut self.catching_up.rounds);
-        if rounds.is_empty() { Ok(()) } else { tell(&rounds, &[]) }
+        let mut catching_up = CatchingUp::default();
+        self.repeat(tests, &mut catching_up, &mut tell)?;
+        if catching_up.rounds.is_empty() { Ok(()) } else { tell(&catching_up.rounds, &[]) }
     }
 
     fn repeat<E>(
         &mut self,
         tests: Vec<TestSpec>,
+        catching_up: &mut CatchingUp,
         tell: &mut impl FnMut(&[TestRound], &[Changed]) -> Result<(), E>,
     ) -> Result<(), E> {
         let began = Instant::now();
@@ -256,12 +268,12 @@ impl Watch<'_> {
                 let done = std::mem::replace(next, anew).batch;
                 let changed = self.standings.take(self.tester.requirements, &done.spec, &done.rounds);
                 if changed.is_empty() {
-                    if self.catching_up.take(&done) {
-                        tell(&std::mem::take(&mut self.catching_up.rounds), &[])?;
+                    if catching_up.take(&done) {
+                        tell(&std::mem::take(&mut catching_up.rounds), &[])?;
                     }
                 } else {
                     tell(&done.rounds, &changed)?;
-                    self.catch_up(&mut all, &done.spec.id);
+                    *catching_up = CatchingUp::after(&done.spec.id, &mut all);
                 }
             }
             // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
@@ -275,18 +287,6 @@ impl Watch<'_> {
                 // Nothing of ours waits in partitions.
                 self.tester.agents.leave();
             }
-        }
-    }
-
-    /// All but one are due now.
-    fn catch_up(&mut self, all: &mut [Repeated], told: &str) {
-        let others = all.iter_mut().filter(|one| one.batch.spec.id != told);
-        self.catching_up = CatchingUp::default();
-        for one in others {
-            // What has begun was seen before, and begins anew.
-            one.batch = Batch::new(one.batch.spec.clone());
-            one.due = Instant::now();
-            self.catching_up.wanted.insert(one.batch.spec.id.clone());
         }
     }
 

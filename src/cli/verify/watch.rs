@@ -16,7 +16,7 @@ use units::Nanos;
 use verify::basis;
 use verify::journal::VerifyJournal;
 use verify::look::LookedAt;
-use verify::watch::{CatchingUp, Changed, CpuBudget, MOST_CPU, Standings, Watch, is_cheap};
+use verify::watch::{Changed, CpuBudget, MOST_CPU, Standings, Watch, is_cheap};
 
 /// A line of `--json`.
 #[derive(Serialize)]
@@ -64,7 +64,6 @@ pub(super) fn run(asked: &Asked<'_>, cancel: &Cancel) -> Ends {
         wanted: asked.only.clone(),
         every: Duration::from_secs(asked.args.every_s),
         budget: CpuBudget::new(u32::try_from(cpus).unwrap_or(u32::MAX)),
-        catching_up: CatchingUp::default(),
     };
     let began = Instant::now();
     let watched = watch.run(cheap, |rounds, changed| record.take(rounds, changed));

@@ -279,7 +279,7 @@ impl One<'_> {
             None if requirement.paused => {
                 self.add("paused", "a program stands still only while a probe measures in its place");
             }
-            None if requirement.probe_partition.is_some() => {
+            None if requirement.probe_partition => {
                 self.add("probe_partition", "only probes measure in a partition of their own");
             }
             None if requirement.over.is_some() => {
@@ -300,7 +300,7 @@ impl One<'_> {
                 if requirement.paused && requirement.partition.is_none() {
                     self.add("paused", "a program stands still in a partition: write partition = \"NAME\"");
                 }
-                if requirement.probe_partition.is_some() {
+                if requirement.probe_partition {
                     self.probe_partition(kind);
                 }
                 if requirement.folder.is_some() && kind != ProbeKind::Disk {
@@ -315,12 +315,6 @@ impl One<'_> {
         let key = "probe_partition";
         if self.requirement.partition.is_none() {
             self.add(key, "it has the place of a partition: write partition = \"NAME\"");
-        }
-        if self.requirement.paused {
-            self.add(
-                key,
-                "write probe_partition = \"instead\" in place of paused: the other one stands still then",
-            );
         }
         if kind == ProbeKind::Disk {
             self.add(key, "disk measures the partition's own files, of which a probe's partition has none");

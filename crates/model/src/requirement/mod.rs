@@ -52,6 +52,7 @@ pub const USUAL_BUDGET_S: u32 = 60;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in the file")]
 pub struct Requirement {
     /// What must hold, in a sentence.
     pub text: String,
@@ -112,9 +113,9 @@ pub struct Requirement {
     /// Whether the partition's program stands still while a probe measures in its place; otherwise it goes on beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
-    /// Whether a probe measures in a partition of its own that is granted what the partition is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe_partition: Option<ProbePartition>,
+    /// Whether a probe measures in a partition of its own that is granted exactly what the partition is, which goes on beside it or is paused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub probe_partition: bool,
     /// How sure the verdict must be, 0.5 … 0.9999.
     #[serde(default = "usual_confidence")]
     pub confidence: f64,
@@ -129,24 +130,6 @@ const fn usual_confidence() -> f64 {
 
 const fn usual_budget() -> u32 {
     USUAL_BUDGET_S
-}
-
-/// A partition of its own for a probe, with exactly the placement of the one that a requirement is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum ProbePartition {
-    /// That one goes on meanwhile.
-    Beside,
-    /// That one's program, and all else in it, stands still meanwhile.
-    Instead,
-}
-
-impl Requirement {
-    /// Whether the partition stands still meanwhile.
-    pub fn pauses(&self) -> bool {
-        self.paused || self.probe_partition == Some(ProbePartition::Instead)
-    }
 }
 
 /// Whom a requirement is about.

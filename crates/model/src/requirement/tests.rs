@@ -140,14 +140,13 @@ fn a_partition_of_its_own_is_for_probes_in_the_place_of_another() {
     let said = |key: &str, metric: &str| {
         RequirementFile::from_toml(&text(key, metric), "").map_err(|why| why.to_string())
     };
-    let (beside, whom) = ("probe_partition = \"beside\"\n", "partition = \"a\"\n");
-    let read = said(&format!("{whom}probe_partition = \"instead\""), "syscall.call_ns").expect("good");
-    assert!(read.requirements["R"].pauses());
+    let (own, whom) = ("probe_partition = true\n", "partition = \"a\"\n");
+    let read = said(&format!("{whom}{own}paused = true"), "syscall.call_ns").expect("good");
+    assert!(read.requirements["R"].probe_partition && read.requirements["R"].paused);
     for (key, metric, part) in [
-        (beside.to_owned(), "syscall.call_ns", "it has the place of a partition"),
-        (format!("{whom}{beside}paused = true"), "syscall.call_ns", "in place of paused"),
-        (format!("{whom}{beside}"), "disk.random_read_p99_ns", "disk measures the partition's own files"),
-        (format!("{whom}probe_partition = \"x\""), "syscall.call_ns", "beside"),
+        (own.to_owned(), "syscall.call_ns", "it has the place of a partition"),
+        (format!("{whom}{own}"), "disk.random_read_p99_ns", "disk measures the partition's own files"),
+        (format!("{whom}probe_partition = \"x\""), "syscall.call_ns", "a boolean"),
     ] {
         let why = said(&key, metric).expect_err(part);
         assert!(why.contains(part) && why.contains("line "), "{key}: {why}");

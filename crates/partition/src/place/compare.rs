@@ -38,12 +38,11 @@ pub fn differences(
 /// lower limit on a disk of the host. A limit that was lifted leaves QEMU's own throttle.
 pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Difference> {
     let mut found = Found::default();
-    let is = |one: Option<u32>| word(one);
     if asked.cpu_weight.is_none() {
-        found.unless_equal("cpu_weight", &is(was.cpu_weight), &is(now.cpu_weight));
+        found.unless_equal("cpu_weight", &word(was.cpu_weight), &word(now.cpu_weight));
     }
     if asked.cpu_cap_percent.is_none() {
-        found.unless_equal("cpu_cap_percent", &is(was.cpu_cap_percent), &is(now.cpu_cap_percent));
+        found.unless_equal("cpu_cap_percent", &word(was.cpu_cap_percent), &word(now.cpu_cap_percent));
     }
     for (number, (before, cpu)) in was.cpus.iter().zip(&now.cpus).enumerate() {
         let is_there = |one: &u32| cpu.allowed.numbers().contains(one);

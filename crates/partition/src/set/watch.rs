@@ -105,33 +105,30 @@ pub fn watch(set: &Path, held: &File, exe: &Path) -> Result<(), Reason> {
         // One that was not waited for would look alive.
         reap(&mut started);
         let kept = folder::kept(set);
-        let lost: Vec<&String> = kept
-            .iter()
-            .filter(|name| is_lost(&set.join(name)) || is_being_restarted(&set.join(name)))
-            .collect();
-        if lost.is_empty() && kept.iter().all(|name| status::phase(&set.join(name)).0.is_final()) {
+        let unsound: Vec<&String> = kept.iter().filter(|name| is_to_be_mended(&set.join(name))).collect();
+        if unsound.is_empty() && kept.iter().all(|name| status::phase(&set.join(name)).0.is_final()) {
             break;
         }
-        started.extend(replace(set, held, &lost, exe));
+        started.extend(replace(set, held, &unsound, exe));
         std::thread::sleep(LOOK_EVERY);
     }
     Ok(())
 }
 
-/// Starts supervisors in the places of those that are lost, if nobody else works on the set.
-fn replace(set: &Path, held: &File, lost: &[&String], exe: &Path) -> Vec<Child> {
+/// Settles restarts that were killed, and starts supervisors in the places of those that are lost, if nobody else works on the set.
+fn replace(set: &Path, held: &File, unsound: &[&String], exe: &Path) -> Vec<Child> {
     let (Some(root), Some(name)) = (set.parent(), set.file_name().and_then(|name| name.to_str())) else {
         return Vec::new();
     };
-    if lost.is_empty() {
+    if unsound.is_empty() {
         return Vec::new();
     }
     let Ok(_taken) = SetFolder::take(root, name, Work::Replace, false) else { return Vec::new() };
-    // Whoever had the set before may have ended or started what was lost; an `up` that died is undone, not mended.
+    // Whoever had the set before may have ended or started it; an `up` that died is undone, not mended.
     if !is_in_place(set, held) || folder::read_undertaking(set).is_some() {
         return Vec::new();
     }
-    let folders: Vec<PathBuf> = lost.iter().map(|name| set.join(name)).collect();
+    let folders: Vec<PathBuf> = unsound.iter().map(|name| set.join(name)).collect();
     for folder in folders.iter().filter(|folder| is_being_restarted(folder)) {
         // What fails now is tried again soon.
         let _ = settle(folder);
@@ -157,6 +154,10 @@ fn started_again(kept: &Path, exe: &Path) -> io::Result<Child> {
     let child = start_supervisor(kept, exe)?;
     Mark::Restarting.clear(kept)?;
     Ok(child)
+}
+
+fn is_to_be_mended(kept: &Path) -> bool {
+    is_lost(kept) || is_being_restarted(kept)
 }
 
 /// Whether it runs, and somebody is or was about to start it anew.
