@@ -6,6 +6,7 @@
 //! That a connection is made says nothing: who listens on this host is Bulkhead, also while the partition boots. So only what comes
 //! from the program counts: a status, a line that comes back, or the first byte of those who speak first.
 
+mod arrival;
 mod capacity;
 mod heard;
 mod responses;
@@ -25,6 +26,7 @@ use platforms::Cancel;
 use probes::realtime::become_real_time;
 use units::{Nanos, Reason};
 
+use arrival::Arrivals;
 pub use capacity::{capacity, longest_capacity};
 use heard::Heard;
 pub use responses::{longest, responses};
@@ -77,6 +79,7 @@ pub struct Asking {
     client: Client,
 }
 
+#[derive(Default)]
 struct Shared {
     requests: Mutex<Vec<Request>>,
     on_their_way: AtomicUsize,
@@ -168,12 +171,8 @@ impl Asking {
     fn begin(client: &Client, spares: bool) -> Result<Self, Reason> {
         let shared = Arc::new(Shared {
             requests: Mutex::new(Vec::with_capacity(USUAL_REQUESTS)),
-            on_their_way: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
-            asks_no_more: AtomicBool::new(false),
-            address: AtomicUsize::new(0),
             spares,
-            heard: Mutex::default(),
+            ..Shared::default()
         });
         let (asks, owned) = (Arc::clone(&shared), client.clone());
         let asks = thread::Builder::new().name("client".to_owned()).spawn(move || {
@@ -345,8 +344,8 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
             let started = thread::Builder::new().name("request".to_owned()).spawn(move || {
                 become_real_time(PRIORITY);
                 let address = asks.address.load(Ordering::SeqCst);
-                if is_answered(&owned, address, &asks.is_over).unwrap_or(false) {
-                    asks.take(&mut vec![(number, Instant::now())], true);
+                if let Ok(Some(at)) = answered(&owned, address, &asks.is_over) {
+                    asks.take(&mut vec![(number, at)], true);
                 } else {
                     asks.give_up(address, &owned);
                 }
@@ -360,24 +359,27 @@ fn ask(shared: &Arc<Shared>, client: &Client) {
     }
 }
 
-fn is_answered(client: &Client, address: usize, is_over: &AtomicBool) -> std::io::Result<bool> {
+/// When what the program answered arrived; none where it did not, or not what is wanted.
+fn answered(client: &Client, address: usize, is_over: &AtomicBool) -> std::io::Result<Option<Instant>> {
     let within = client.answer_within_ms.to_duration();
     let until = Instant::now() + within;
     let at = client.at.all().get(address).ok_or(ErrorKind::NotFound)?;
     let mut stream = TcpStream::connect_timeout(at, within)?;
     if client.kind == ClientKind::Greeting {
-        return Ok(Until { stream: &stream, deadline: until, is_over }.read(&mut [0; 1])? > 0);
+        let mut answer = Until::new(&stream, until, is_over);
+        return Ok((answer.read(&mut [0; 1])? > 0).then(|| answer.arrived_at()));
     }
     stream.set_write_timeout(Some(within))?;
     let request = format!("GET {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", client.path, at);
     stream.write_all(request.as_bytes())?;
     let mut line = String::new();
-    let answer = Until { stream: &stream, deadline: until, is_over };
-    BufReader::new(answer.take(MOST_HEAD)).read_line(&mut line)?;
+    let mut answer = BufReader::new(Until::new(&stream, until, is_over).take(MOST_HEAD));
+    answer.read_line(&mut line)?;
     let mut words = line.split_ascii_whitespace();
     let is_http = words.next().is_some_and(|word| word.starts_with("HTTP/1."));
     let status = words.next().and_then(|word| word.parse::<u16>().ok());
-    Ok(is_http && status.is_some_and(|status| (200..400).contains(&status)))
+    let is_good = is_http && status.is_some_and(|status| (200..400).contains(&status));
+    Ok(is_good.then(|| answer.get_ref().get_ref().arrived_at()))
 }
 
 /// Lines over a connection that is kept, and made anew when it broke: to the next address where there are several, also when an answer
@@ -437,12 +439,14 @@ impl Line {
         let within = RECONNECT.min(client.answer_within_ms.to_duration());
         let stream = TcpStream::connect_timeout(client.at.all().get(address)?, within).ok()?;
         stream.set_write_timeout(Some(RECONNECT)).ok()?;
+        // Otherwise what is asked waits until what was asked before has been taken.
+        stream.set_nodelay(true).ok()?;
         let (copy, reads) = (stream.try_clone().ok()?, Arc::clone(shared));
         let is_open = Arc::new(AtomicBool::new(true));
         let closes = Arc::clone(&is_open);
         readers.push(thread::spawn(move || {
             become_real_time(PRIORITY);
-            listen(&reads, copy);
+            listen(&reads, &copy);
             closes.store(false, Ordering::SeqCst);
         }));
         Some(Self { stream, first, is_open })
@@ -457,9 +461,9 @@ impl Line {
 }
 
 /// Counts what comes back.
-fn listen(shared: &Shared, stream: TcpStream) {
+fn listen(shared: &Shared, stream: &TcpStream) {
     let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
-    let mut reader = BufReader::new(stream);
+    let mut reader = BufReader::new(Arrivals::new(stream));
     let mut line = Vec::new();
     let mut over: Option<Instant> = None;
     let mut answers = Vec::with_capacity(USUAL_REQUESTS);
@@ -470,7 +474,7 @@ fn listen(shared: &Shared, stream: TcpStream) {
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
                 let number = text.trim_end().strip_prefix("bulkhead ").and_then(|number| number.parse().ok());
-                answers.extend(number.map(|number| (number, Instant::now())));
+                answers.extend(number.map(|number| (number, reader.get_ref().at)));
                 line.clear();
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {

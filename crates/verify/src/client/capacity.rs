@@ -22,7 +22,7 @@ use units::{Nanos, Reason};
 
 use super::responses::{ROUND, first_within};
 use super::until::Until;
-use super::{MOST_HEAD, is_answered, wait};
+use super::{MOST_HEAD, answered, wait};
 
 /// How long whoever is not answered at all waits before it asks again.
 const REFUSED: Duration = Duration::from_millis(10);
@@ -160,8 +160,10 @@ fn ask(client: &Client, crowd: &Crowd, answers: &AtomicU64) -> Own {
     loop {
         let asked = Instant::now();
         number += 1;
-        let answered = match client.kind {
-            ClientKind::Http | ClientKind::Greeting => is_answered(client, address, &crowd.is_over),
+        let is_answered = match client.kind {
+            ClientKind::Http | ClientKind::Greeting => {
+                answered(client, address, &crowd.is_over).map(|answer| answer.is_some())
+            }
             ClientKind::Echo => echoed(client, address, number, &mut line, &crowd.is_over),
         };
         // What was on its way then is no part of it.
@@ -169,7 +171,7 @@ fn ask(client: &Client, crowd: &Crowd, answers: &AtomicU64) -> Own {
             return own;
         }
         let (at, took) = (Instant::now(), asked.elapsed());
-        let is_good = answered.unwrap_or(false) && took <= within;
+        let is_good = is_answered.unwrap_or(false) && took <= within;
         if crowd.counts.load(Ordering::SeqCst) {
             own.take(at, took, is_good);
             answers.store(own.answers, Ordering::SeqCst);
@@ -219,7 +221,7 @@ fn echoed(
                 return Ok(true);
             }
         }
-        let count = Until { stream, deadline: until, is_over }.read(&mut chunk)?;
+        let count = Until::new(stream, until, is_over).read(&mut chunk)?;
         waiting.extend_from_slice(chunk.get(..count).unwrap_or_default());
         if count == 0 || waiting.len() as u64 > MOST_HEAD {
             return Ok(false);

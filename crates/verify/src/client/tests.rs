@@ -430,3 +430,11 @@ fn a_server_that_drips_is_not_waited_for_byte_by_byte() {
         assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     }
 }
+
+/// Nagle's algorithm (RFC 896) would keep a line until the one before was acknowledged, up to 40 ms after it was asked.
+#[test]
+fn no_line_waits_for_the_one_before() {
+    let client = Server::start(ClientKind::Echo).client;
+    let line = Line::open(&Arc::default(), &client, 0, 0, &mut Vec::new()).expect("a connection");
+    assert!(line.stream.nodelay().expect("a socket"));
+}

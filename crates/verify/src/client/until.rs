@@ -5,14 +5,27 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::arrival::Arrivals;
+
 /// How long is slept at most before it is seen whether all is over.
 const SLICE: Duration = Duration::from_millis(100);
 
 /// A connection that is read until then, or until all is over.
 pub(super) struct Until<'a> {
-    pub stream: &'a TcpStream,
-    pub deadline: Instant,
-    pub is_over: &'a AtomicBool,
+    arrivals: Arrivals<'a>,
+    deadline: Instant,
+    is_over: &'a AtomicBool,
+}
+
+impl<'a> Until<'a> {
+    pub(super) fn new(stream: &'a TcpStream, deadline: Instant, is_over: &'a AtomicBool) -> Self {
+        Self { arrivals: Arrivals::new(stream), deadline, is_over }
+    }
+
+    /// When what was read last arrived.
+    pub(super) fn arrived_at(&self) -> Instant {
+        self.arrivals.at
+    }
 }
 
 impl Read for Until<'_> {
@@ -22,8 +35,8 @@ impl Read for Until<'_> {
             if left.is_zero() || self.is_over.load(Ordering::SeqCst) {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(Some(left.min(SLICE)))?;
-            match self.stream.read(buffer) {
+            self.arrivals.set_timeout(left.min(SLICE))?;
+            match self.arrivals.read(buffer) {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 outcome => return outcome,
             }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::PollFlags;
 use rustix::io::Errno;
+use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 
 use super::look;
@@ -132,6 +133,8 @@ impl Attempt {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        // What is small is to arrive at once, as it would without us.
+        set_tcp_nodelay(&socket, true)?;
         match connect(&socket, &address) {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
@@ -152,5 +155,20 @@ impl Attempt {
             Ok(None) => Ok(()),
             Ok(Some(error)) | Err(error) => Err(error),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Nagle's algorithm (RFC 896) would keep a second small request until the first was acknowledged, up to 40 ms later.
+    #[test]
+    fn what_is_small_does_not_wait_for_what_was_sent_before() {
+        let server = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let attempt = Attempt::begin(server.local_addr().expect("an address")).expect("begun");
+        assert!(attempt.stream.nodelay().expect("a socket"));
     }
 }
