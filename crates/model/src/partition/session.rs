@@ -25,6 +25,9 @@ use units::Reason;
 
 /// Bytes of a stream that may be on their way: sent, and not yet granted anew by [`SessionWord::Credit`].
 pub const WINDOW_BYTES: usize = 64 * 1024;
+/// Bytes that were taken and are granted anew at once: a word for each small piece would cost as much as the piece. Three quarters of the
+/// window stay granted, so nobody waits for the rest.
+pub const GRANT_BYTES: usize = WINDOW_BYTES / 4;
 /// Most connections through a partition's ports at once; who comes then waits until one ends. Each takes seven descriptors of its supervisor.
 pub const MOST_CONNECTIONS: usize = 100;
 /// Most sessions of a partition at once: whatever goes on at its ports, programs and looks have room.

@@ -20,7 +20,9 @@ use nix::poll::PollFlags;
 use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::run::{Event, Failed, Order, Orders, REACTION, Streams, is_ending};
-use model::partition::session::{Ask, SessionContent, SessionWord, Unpacker, WINDOW_BYTES, pack};
+use model::partition::session::{
+    Ask, GRANT_BYTES, SessionContent, SessionWord, Unpacker, WINDOW_BYTES, pack,
+};
 use model::partition::{LONGEST_TEXT, ProgramEnd, Stream, Victim};
 use platforms::console::harmless;
 use platforms::host;
@@ -417,7 +419,7 @@ fn write_on(
     line: &Line,
     waiting: &AtomicUsize,
 ) {
-    let mut to = File::from(to);
+    let (mut to, mut taken) = (File::from(to), 0);
     while let Ok(bytes) = pieces.recv() {
         // No bytes are the end. Where none was told, there is none: what was cut off must not look whole.
         if bytes.is_empty() && kind == SessionKind::Connection {
@@ -433,8 +435,11 @@ fn write_on(
             return;
         }
         waiting.fetch_sub(bytes.len(), Ordering::SeqCst);
-        let bytes = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let _ = line.word(SessionWord::Credit { stream, bytes });
+        taken += bytes.len();
+        if taken >= GRANT_BYTES {
+            let bytes = u32::try_from(std::mem::take(&mut taken)).unwrap_or(u32::MAX);
+            let _ = line.word(SessionWord::Credit { stream, bytes });
+        }
     }
 }
 

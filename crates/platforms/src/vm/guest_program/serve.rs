@@ -170,7 +170,7 @@ impl<'a> Server<'a> {
         if self.pid.is_some() {
             self.pump()?;
         }
-        if is_running && let Killed::Largest(victim) = self.starved.look() {
+        if is_running && let Killed::Largest(victim) = self.starved.look_at_news() {
             self.tell(&FromGuest::MemoryRanOut { victim })?;
         }
         let is_running = self.pid.is_some() && self.ended.is_none();

@@ -20,6 +20,8 @@ use nix::poll::PollFlags;
 use model::partition::{LONGEST_TEXT, Victim};
 use units::Bytes;
 
+use crate::link::stream::is_ready;
+
 /// A record that does not fit in is refused by the kernel; it makes none that are longer.
 const RECORD_BYTES: usize = 8192;
 /// Most records that are read: whoever writes without end is not listened to for ever.
@@ -100,7 +102,14 @@ impl StarvedWatch {
         }
     }
 
-    /// The same without waiting.
+    /// Looks once more, without waiting, when the kernel has written since: counts of the whole kernel take longer to read than most of
+    /// what a turn does.
+    pub fn look_at_news(&mut self) -> Killed {
+        let has_news = self.wanted().is_none_or(|messages| is_ready(&[messages]));
+        if has_news || self.waits_since.is_some() { self.look() } else { Killed::Nobody }
+    }
+
+    /// Looks at what is written and counted by now, without waiting.
     pub fn look(&mut self) -> Killed {
         self.read_messages();
         if let Some(victim) = self.largest.take() {

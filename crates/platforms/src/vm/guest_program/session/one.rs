@@ -1,5 +1,6 @@
 //! One session: bytes between the port and a program's pipes, its terminal, or a socket, never more than was granted.
 
+use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::{Pid, read, write};
+use nix::unistd::{Pid, write};
 
 use super::super::inward::END_OF_INPUT;
 use super::super::outward::{AFTER_THE_END, at_most_in};
@@ -18,7 +19,7 @@ use super::super::starved::{Killed, StarvedWatch};
 use super::Words;
 use super::dial::{Dial, Dialled};
 use crate::link::stream::is_ready;
-use model::partition::session::{Further, SessionContent, SessionWord, WINDOW_BYTES};
+use model::partition::session::{Further, GRANT_BYTES, SessionContent, SessionWord, WINDOW_BYTES};
 use model::partition::{Program, ProgramEnd, Stream};
 use units::Reason;
 
@@ -56,6 +57,8 @@ pub struct One {
     kind: Kind,
     to: Option<OwnedFd>,
     waiting: Vec<u8>,
+    /// Bytes it has taken and not granted anew.
+    taken: usize,
     ends: bool,
     outs: [Out; 2],
     ended: Option<(ProgramEnd, Instant)>,
@@ -128,6 +131,7 @@ impl One {
             kind,
             to,
             waiting: Vec::new(),
+            taken: 0,
             ends: false,
             outs: [out(Stream::Output, output), out(Stream::Error, error)],
             ended: None,
@@ -340,8 +344,9 @@ impl One {
             return;
         }
         self.waiting.drain(..written);
-        if written > 0 {
-            let bytes = u32::try_from(written).unwrap_or(u32::MAX);
+        self.taken += written;
+        if self.taken >= GRANT_BYTES {
+            let bytes = u32::try_from(std::mem::take(&mut self.taken)).unwrap_or(u32::MAX);
             words.push(SessionContent::Word(SessionWord::Credit { stream: Stream::Input, bytes }));
         }
         if self.ends && self.waiting.is_empty() {
@@ -369,25 +374,24 @@ impl Out {
         was_reset: bool,
         words: &mut Words,
     ) -> bool {
-        let (mut buffer, mut is_reset) = ([0; CHUNK_BYTES], was_reset);
+        let (mut buffer, mut is_reset) = ([MaybeUninit::uninit(); CHUNK_BYTES], was_reset);
         if self.last.is_none() && ended.is_some_and(|at| at.elapsed() >= AFTER_THE_END) {
             self.last = self.from.as_ref().map(at_most_in);
         }
         while let (Some(from), true) = (&self.from, self.credit > 0) {
             let most = self.credit.min(buffer.len());
-            match read(from, buffer.get_mut(..most).unwrap_or_default()) {
-                Ok(count @ 1..) => {
-                    self.credit -= count;
-                    let bytes = buffer.get(..count).unwrap_or_default().to_vec();
-                    words.push(SessionContent::Bytes(self.stream, bytes));
-                    self.last = self.last.map(|last| last.saturating_sub(count));
+            match rustix::io::read(from, buffer.get_mut(..most).unwrap_or_default()) {
+                Ok((bytes, _)) if !bytes.is_empty() => {
+                    self.credit -= bytes.len();
+                    self.last = self.last.map(|last| last.saturating_sub(bytes.len()));
+                    words.push(SessionContent::Bytes(self.stream, bytes.to_vec()));
                     if self.last == Some(0) {
                         self.from = None;
                     }
                 }
-                Err(Errno::EINTR) => {}
+                Err(rustix::io::Errno::INTR) => {}
                 // Others may hold it open after the program's end, but not for long.
-                Err(Errno::EAGAIN) if self.last.is_none() => return false,
+                Err(rustix::io::Errno::AGAIN) if self.last.is_none() => return false,
                 // A terminal without a program answers with EIO.
                 other => {
                     is_reset |= is_connection && other.is_err();
