@@ -109,6 +109,7 @@ fn each_fault_flips_exactly_the_requirements_that_it_must() {
     places(&mut plant);
     groups::shares(&mut plant);
     groups::disks(&mut plant);
+    groups::threads(&mut plant);
     neighbours(&mut plant);
     domains(&mut plant);
     programs(&mut plant);

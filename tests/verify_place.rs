@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use bulkhead::model::verification::RequirementVerdict;
@@ -105,4 +107,87 @@ fn a_probe_has_a_partition_that_is_placed_as_another_one() {
     assert!(page.contains("in a partition placed as a, which is paused"), "it is said where");
     assert_eq!(bench.call(&["down"]).code, Some(0));
     bench.assert_nothing_left("after probes had partitions of their own");
+}
+
+const ABOVE: &str = r#"
+[partition.a]
+program = ["/bin/sleep", "1000"]
+
+[requirement.P]
+text = "Nobody takes from a what it was started with."
+partition = "a"
+metric = "placement.differences"
+exactly = 0
+
+[requirement.S]
+text = "A probe is not made for a partition that does not run."
+partition = "a"
+metric = "syscall.call_ns"
+at_most = "1 s"
+load = "as-is"
+probe_partition = true
+"#;
+
+/// A group within a group, of either version, and the file of the outer one that holds its cap.
+struct Nested {
+    outer: PathBuf,
+    cap: PathBuf,
+}
+
+impl Nested {
+    fn make() -> Option<Self> {
+        let mounts = [("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us"), ("/sys/fs/cgroup", "cpu.max")];
+        let outer = |mount: &str| PathBuf::from(mount).join(format!("bulkhead-above-{}", std::process::id()));
+        mounts.iter().find_map(|(mount, file)| {
+            let outer = outer(mount);
+            let is_made =
+                PathBuf::from(mount).join("cgroup.procs").exists() && fs::create_dir(&outer).is_ok();
+            let cap = outer.join(file);
+            let made = is_made.then(|| Self { outer, cap })?;
+            (made.cap.exists() && fs::create_dir(made.outer.join("inner")).is_ok()).then_some(made)
+        })
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(self.outer.join("inner"));
+        let _ = fs::remove_dir(&self.outer);
+    }
+}
+
+/// Regression: a cap of a group above (`CPUQuota=` of a slice) was no difference.
+#[test]
+fn what_a_group_above_sets_since_is_a_difference_and_who_is_stopped_has_no_probe() {
+    if !guests_are_there() {
+        return;
+    }
+    let Some(groups) = Nested::make() else {
+        return skips::skip(skips::Need::Root, "no CPU groups can be made");
+    };
+    let bench = Bench::real();
+    let file = bench.file("plant.toml", ABOVE);
+    let up = bench.command(&["up", file.to_str().expect("plain")]);
+    let mut inside = Command::new("sh");
+    inside.args(["-c", "echo $$ >\"$0\" && exec \"$@\""]).arg(groups.outer.join("inner/cgroup.procs"));
+    inside.arg(up.get_program()).args(up.get_args());
+    inside.envs(up.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert!(inside.status().expect("a shell").success());
+    let (file, out) = (file.to_str().expect("plain"), bench.path("evidence"));
+    let out = out.to_str().expect("plain");
+    let look = |words: &[&str]| {
+        bench.call(&[&["verify", file, "--out", out], words].concat());
+        verdicts(out)
+    };
+    assert_eq!(look(&["--only", "P"])["P"], RequirementVerdict::Pass);
+    let was = fs::read_to_string(&groups.cap).expect("a cap");
+    fs::write(&groups.cap, "10000").expect("a cap");
+    assert_eq!(look(&["--no-run"])["P"], RequirementVerdict::Stale);
+    assert_eq!(look(&["--only", "P"])["P"], RequirementVerdict::Fail);
+    fs::write(&groups.cap, was.trim()).expect("no cap");
+    assert_eq!(look(&["--only", "P"])["P"], RequirementVerdict::Pass);
+    assert_eq!(bench.call(&["stop", "plant/a"]).code, Some(0));
+    assert_eq!(look(&["--only", "S"])["S"], RequirementVerdict::Undecided);
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    bench.assert_nothing_left("after a group above had a cap");
 }

@@ -1,13 +1,16 @@
-//! Faults of the groups that hold partitions: weights, caps, throttles of disks; and a QEMU that is stopped.
+//! Faults of the groups that hold partitions: weights, caps, throttles of disks, what threads are put into; and a QEMU that is stopped, frozen,
+//! or whose devices are served otherwise.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{LETTERS, all_of};
-use crate::verify_fixture::Plant;
+use crate::verify_fixture::{Confined, Plant};
 
 pub fn shares(plant: &mut Plant) {
     let (weight, is_old) = plant.partition("c").group("cpu.shares", "cpu.weight");
@@ -79,4 +82,52 @@ pub fn disks(plant: &mut Plant) {
     let wanted: Vec<String> = wanted.chain(["ab.cpus".to_owned(), "ab.apart".to_owned()]).collect();
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
     plant.row("a: the disk below is throttled, nothing run", &wanted, flipped);
+}
+
+/// What somebody does to threads of a QEMU, and to the groups that hold it, besides its own one.
+pub fn threads(plant: &mut Plant) {
+    let there = plant.partition("c");
+    let (pid, cpu) = (there.pid, there.threads.first().copied().expect("a virtual CPU"));
+    let confined = RefCell::new(None);
+    let cap = [("cpu.cfs_quota_us", "5000")];
+    let frozen = [("freezer.state", "FROZEN")];
+    let memory = [("memory.limit_in_bytes", "2147483648")];
+    let confine = |what: &str| match what {
+        "a cap on the thread of its CPU" => Confined::thread(pid, cpu, "cpu", &cap),
+        "a limit on its memory" => Confined::process(pid, "memory", &memory),
+        _ => Confined::process(pid, "freezer", &frozen),
+    };
+    for (what, flips) in [
+        ("a cap on the thread of its CPU", "c.place"),
+        ("a limit on its memory", "c.place"),
+        ("frozen", "c.runs"),
+    ] {
+        let Some(it) = confine(what) else { continue };
+        if what == "frozen" {
+            it.set("freezer.state", "THAWED");
+        }
+        it.release();
+        plant.fault(
+            &format!("c: {what}"),
+            &[flips],
+            |_| *confined.borrow_mut() = confine(what),
+            |_| {
+                let it: Confined = confined.take().expect("it was made");
+                if what == "frozen" {
+                    it.set("freezer.state", "THAWED");
+                }
+                it.release();
+            },
+        );
+    }
+    let scheduled = |policy: &str| {
+        let words = [policy, "--pid", "0", &pid.to_string()];
+        assert!(Command::new("chrt").args(words).status().expect("chrt").success());
+    };
+    plant.fault(
+        "c: its devices are served when nobody else wants a CPU",
+        &["c.place"],
+        |_| scheduled("--idle"),
+        |_| scheduled("--other"),
+    );
 }

@@ -165,7 +165,8 @@ impl Plant {
 /// A partition's process, and the threads of its virtual CPUs.
 pub struct Process {
     pub pid: u32,
-    threads: Vec<u32>,
+    /// Of its CPUs.
+    pub threads: Vec<u32>,
 }
 
 /// A file of the CPU group that a process is in, by its name in both versions; whether it is the old one.
@@ -204,6 +205,53 @@ impl Process {
         let first = disks.map(|disk| disk.expect("a disk").path().join("dev")).min().expect("a disk");
         let device = fs::read_to_string(first).expect("its number").trim().to_owned();
         Throttle { pid: self.pid, by, device }
+    }
+}
+
+/// A process or thread in a group of version 1 of its own, below the one that it was in.
+pub struct Confined {
+    who: String,
+    list: &'static str,
+    folder: PathBuf,
+}
+
+impl Confined {
+    /// A process, where this hierarchy is there.
+    pub fn process(pid: u32, controller: &str, limits: &[(&str, &str)]) -> Option<Self> {
+        Self::of(pid, pid, "cgroup.procs", controller, limits)
+    }
+
+    /// A thread alone.
+    pub fn thread(pid: u32, thread: u32, controller: &str, limits: &[(&str, &str)]) -> Option<Self> {
+        Self::of(pid, thread, "tasks", controller, limits)
+    }
+
+    fn of(pid: u32, who: u32, list: &'static str, controller: &str, limits: &[(&str, &str)]) -> Option<Self> {
+        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it runs");
+        let own = groups.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            (controllers == controller).then(|| path.trim_start_matches('/').to_owned())
+        })?;
+        let folder =
+            Path::new("/sys/fs/cgroup").join(controller).join(own).join(format!("bulkhead-faults-{who}"));
+        fs::create_dir(&folder).expect("a group");
+        for (file, text) in limits {
+            fs::write(folder.join(file), text).expect("a limit");
+        }
+        fs::write(folder.join(list), who.to_string()).expect("it runs");
+        Some(Self { who: who.to_string(), list, folder })
+    }
+
+    /// Says something else in a file of the group.
+    pub fn set(&self, file: &str, text: &str) {
+        fs::write(self.folder.join(file), text).expect("a limit");
+    }
+
+    /// Back to where it was.
+    pub fn release(self) {
+        let above = self.folder.parent().expect("a hierarchy").join(self.list);
+        fs::write(above, &self.who).expect("it runs");
+        fs::remove_dir(&self.folder).expect("nothing is in it");
     }
 }
 

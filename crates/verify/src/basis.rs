@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use images::Digest;
 use model::partition::set::{PartitionStatus, PartitionUnit, UnitSpec};
-use model::partition::{Content, Given, GivenIoLimit, Program};
+use model::partition::{Content, Given, GivenGroupLimit, GivenIoLimit, Program};
 use model::requirement::Requirements;
 use model::verification::Basis;
 use partition::run::{find_program, root_of};
@@ -206,6 +206,10 @@ fn place_words(given: &Given) -> String {
         format!("{} {} at most {}", limit.device, limit.what.as_str(), limit.most_per_s)
     };
     words.extend(given.io_limits.iter().map(io));
+    let group =
+        |limit: &GivenGroupLimit| format!("{} {} in {}", limit.what.as_str(), limit.value, limit.cgroup);
+    words.extend(given.group_limits.iter().map(group));
+    words.extend(given.emulator.as_ref().map(|one| format!("devices {} {}", one.allowed, one.scheduling)));
     words.join(", ")
 }
 

@@ -11,6 +11,7 @@ pub mod keeper;
 mod reports;
 
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,6 +33,8 @@ const MOST_READ: usize = 16 << 20;
 const DRAINS_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of what a program printed that stand in a message.
 const SHOWN: usize = 400;
+/// Exit codes of `exec --in` where it is not the program's: the partition does not run, the program cannot be started, or is not there.
+const DID_NOT_RUN: RangeInclusive<i32> = 125..=127;
 /// How often a running program is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -86,6 +89,10 @@ pub fn run(
         (Waited::TooLong, _) => {
             let said =
                 format!("{program} did not end within {} s{}", limit.as_secs(), said(&output, &errors));
+            Ok(Observed::Failed { reason: said.into() })
+        }
+        (Waited::Ended, Ok(code)) if matches!(place, Place::In(_)) && DID_NOT_RUN.contains(&code) => {
+            let said = format!("{program} did not run there, exit code {code}{}", said(&output, &errors));
             Ok(Observed::Failed { reason: said.into() })
         }
         (Waited::Ended, Ok(code)) => Ok(Observed::Commanded(commanded(code, &output, &errors))),

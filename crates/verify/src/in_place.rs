@@ -267,7 +267,7 @@ impl<'a> Agents<'a> {
         let mut command = Command::new(&self.context.exe);
         let mut within = START_WITHIN;
         if seat.is_apart {
-            let unit = LookedAt::now(&state_root(), self.set).and_then(|looked| looked.unit(partition));
+            let unit = LookedAt::now(&state_root(), self.set).and_then(|looked| looked.running(partition));
             let unit = unit.map_err(|reason| broken(&reason))?;
             within +=
                 unit.tools.boot_deadline_s.map_or(START_WITHIN, |limit| Duration::from_secs(limit.into()));

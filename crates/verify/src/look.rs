@@ -16,6 +16,7 @@ use model::requirement::{NetworkProperty, PairProperty, PlacementProperty, Subje
 use model::verification::Observed;
 use partition::place;
 use partition::set::{folder, status};
+use platforms::cgroup::{MOUNT, is_frozen};
 use platforms::host::threads_of_core;
 use units::Reason;
 
@@ -68,6 +69,22 @@ impl LookedAt {
     /// There is none of this name, or it cannot be read.
     pub fn unit(&self, name: &str) -> Result<PartitionUnit, Reason> {
         unit(&self.named(name)?.0.folder)
+    }
+
+    /// The same of one that runs: beside one that does not, nothing is as it is to be.
+    ///
+    /// # Errors
+    /// It does not run, there is none of this name, or it cannot be read.
+    pub fn running(&self, name: &str) -> Result<PartitionUnit, Reason> {
+        match self.named(name)?.0.phase {
+            Phase::Running => self.unit(name),
+            phase => Err(format!(
+                "{}/{name} is {}, and goes on or stands still beside a partition that is measured for it (bulkhead start {0}/{name})",
+                self.status.set,
+                phase.word()
+            )
+            .into()),
+        }
     }
 
     fn named(&self, name: &str) -> Result<(&PartitionStatus, &PartitionEntry), Reason> {
@@ -239,10 +256,11 @@ fn unit(kept: &Path) -> Result<PartitionUnit, Reason> {
     }
 }
 
-/// Whether a process is stopped (`T`), or held by a tracer (`t`): proc(5).
+/// Whether a process is stopped (`T`), held by a tracer (`t`; proc(5)), or frozen with its cgroup.
 fn stands_still(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+    let said = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
+    said("stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
+        || is_frozen(&said("cgroup"), Path::new(MOUNT))
 }
 
 fn cpus(given: &Given) -> BTreeSet<u32> {

@@ -2,13 +2,14 @@
 //! is different is told once.
 //!
 //! ```text
-//!  a test ─► due, a period after it was last done ─► when the budget has room
-//!   ├ a look: first, unless something else has waited longer than a period for its turn
+//!  a test ─► due, a period after it was last done ─► when its half of the budget has room
+//!   ├ a look: first
 //!   └ measured: when the host is idle, too (or was not for a period) ─► a round ─► … ─► decided
 //!  decided ─► as before: nothing     another verdict: told, with until when it was the old one
 //! ```
-//! The budget fills with time and is emptied by what was used. A round waits until there is room for what the last one took; when it
-//! takes more, the next ones wait longer.
+//! The budget fills with time and is emptied by what was used: half of it by looks, so that no round of seconds keeps them waiting, half by
+//! what is measured. A round waits until there is room for what the last one took, the first one of a test for what the longest of others
+//! did; when it takes more, the next ones wait longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -34,33 +35,46 @@ const NAP: Duration = Duration::from_millis(100);
 /// So often in a row a requirement must be undecided until that is told.
 const UNDECIDED_IN_A_ROW: u32 = 2;
 
-/// CPU time that may be used: a share of that of all CPUs since it began.
+/// What CPU time is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Looks.
+    Looks,
+    /// Rounds of what is measured.
+    Rounds,
+}
+
+/// CPU time that may be used: a share of that of all CPUs since it began, half of it for each use.
 #[derive(Debug)]
 pub struct CpuBudget {
     cpus: u32,
-    used: Duration,
+    used: [Duration; 2],
 }
 
 impl CpuBudget {
     /// Nothing used yet, on so many CPUs.
     pub const fn new(cpus: u32) -> Self {
-        Self { cpus, used: Duration::ZERO }
+        Self { cpus, used: [Duration::ZERO; 2] }
     }
 
     /// Takes what was used.
-    pub fn take(&mut self, used: Duration) {
-        self.used = self.used.saturating_add(used);
+    pub fn take(&mut self, what: Use, used: Duration) {
+        let sum = &mut self.used[what as usize];
+        *sum = sum.saturating_add(used);
     }
 
     /// The share that was used after so much time.
     pub fn share(&self, elapsed: Duration) -> f64 {
-        self.used.as_secs_f64() / (elapsed.as_secs_f64() * f64::from(self.cpus)).max(f64::MIN_POSITIVE)
+        self.share_of(self.used.iter().sum(), elapsed)
+    }
+
+    fn share_of(&self, used: Duration, elapsed: Duration) -> f64 {
+        used.as_secs_f64() / (elapsed.as_secs_f64() * f64::from(self.cpus)).max(f64::MIN_POSITIVE)
     }
 
     /// Whether there is room for so much more.
-    pub fn has_room(&self, elapsed: Duration, more: Duration) -> bool {
-        let with = Self { cpus: self.cpus, used: self.used.saturating_add(more) };
-        with.share(elapsed) < MOST_CPU
+    pub fn has_room(&self, what: Use, elapsed: Duration, more: Duration) -> bool {
+        self.share_of(self.used[what as usize].saturating_add(more), elapsed) < MOST_CPU / 2.0
     }
 }
 
@@ -165,17 +179,17 @@ struct Repeated {
     due: Instant,
     /// When it was due, or its last round ended.
     waits_since: Instant,
-    /// What its last round used.
-    took: Duration,
+    /// What its last round used; none before that.
+    took: Option<Duration>,
 }
 
 impl Repeated {
     fn new(test: TestSpec, due: Instant) -> Self {
-        Self { batch: Batch::new(test), due, waits_since: due, took: Duration::ZERO }
+        Self { batch: Batch::new(test), due, waits_since: due, took: None }
     }
 
-    const fn is_look(&self) -> bool {
-        matches!(self.batch.spec.kind, TestKind::Look { .. })
+    const fn uses(&self) -> Use {
+        if matches!(self.batch.spec.kind, TestKind::Look { .. }) { Use::Looks } else { Use::Rounds }
     }
 }
 
@@ -262,7 +276,7 @@ impl Watch<'_> {
             let is_broken = matches!(round.seen, Observed::Failed { .. });
             let is_done = next.batch.is_done(&self.tester, &self.wanted);
             next.waits_since = Instant::now();
-            let (is_look, id) = (next.is_look(), next.batch.spec.id.clone());
+            let (what, id) = (next.uses(), next.batch.spec.id.clone());
             if is_done {
                 let anew = Repeated::new(next.batch.spec.clone(), Instant::now() + self.every);
                 let done = std::mem::replace(next, anew).batch;
@@ -277,12 +291,12 @@ impl Watch<'_> {
                 }
             }
             // What is measured keeps a CPU of its place busy; a look, and what is done about it, is our own time.
-            let there = if is_look || is_broken { Duration::ZERO } else { started.elapsed() };
+            let there = if what == Use::Looks || is_broken { Duration::ZERO } else { started.elapsed() };
             let took = own_cpu_time().saturating_sub(own).max(there);
             if let Some(it) = all.iter_mut().find(|one| one.batch.spec.id == id) {
-                it.took = took;
+                it.took = Some(took);
             }
-            self.budget.take(took);
+            self.budget.take(what, took);
             if is_done && all.iter().all(|one| one.batch.rounds.is_empty()) {
                 // Nothing of ours waits in partitions.
                 self.tester.agents.leave();
@@ -293,20 +307,29 @@ impl Watch<'_> {
     /// The test that is to be made now.
     fn next<'t>(&self, all: &'t mut [Repeated], began: Instant) -> Option<&'t mut Repeated> {
         let now = Instant::now();
-        let first = turn(all, now, self.every)?;
-        let waited = now.duration_since(first.due);
-        let may_now = || waited >= self.every || host::idle_share(LOOK).is_none_or(|idle| idle >= IDLE);
-        let may = self.budget.has_room(began.elapsed(), first.took) && (first.is_look() || may_now());
-        may.then_some(first)
+        let is_idle = |due: Instant| {
+            now.duration_since(due) >= self.every || host::idle_share(LOOK).is_none_or(|idle| idle >= IDLE)
+        };
+        let number = [Use::Looks, Use::Rounds].into_iter().find_map(|what| {
+            let first = turn(all, what, now)?;
+            let took = all[first].took.unwrap_or_else(|| longest(all, what));
+            let may = self.budget.has_room(what, began.elapsed(), took)
+                && (what == Use::Looks || is_idle(all[first].due));
+            may.then_some(first)
+        })?;
+        all.get_mut(number)
     }
 }
 
-/// Whose turn it is: of those that are due looks before what is measured, then who has waited longest. Where looks alone use all there
-/// is, each is due again before there is room for anything else: so what has waited longer than a period comes before them.
-fn turn(all: &mut [Repeated], now: Instant, every: Duration) -> Option<&mut Repeated> {
-    let due = all.iter_mut().filter(|one| one.due <= now);
-    let waits = |one: &Repeated| now.saturating_duration_since(one.waits_since);
-    due.min_by_key(|one| (!one.is_look() && waits(one) <= every, one.waits_since))
+/// Whose turn it is: who has waited longest of those that are due.
+fn turn(all: &[Repeated], what: Use, now: Instant) -> Option<usize> {
+    let due = all.iter().enumerate().filter(|(_, one)| one.uses() == what && one.due <= now);
+    due.min_by_key(|(_, one)| one.waits_since).map(|(number, _)| number)
+}
+
+/// What the longest round of any took.
+fn longest(all: &[Repeated], what: Use) -> Duration {
+    all.iter().filter(|one| one.uses() == what).filter_map(|one| one.took).max().unwrap_or_default()
 }
 
 /// CPU time of this process and of those it has ended.

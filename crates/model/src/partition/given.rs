@@ -23,9 +23,15 @@ pub struct Given {
     /// Limits that its cgroups put on disks of the host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_limits: Vec<GivenIoLimit>,
+    /// What other cgroups set for it: those above its own, and those that some of its threads were put into.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub group_limits: Vec<GivenGroupLimit>,
+    /// QEMU's first thread, which serves its devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator: Option<GivenCpu>,
 }
 
-/// A virtual CPU.
+/// A virtual CPU, or what serves the devices.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GivenCpu {
     /// Thread that runs it.
@@ -97,6 +103,40 @@ impl IoLimitKind {
             Self::Wbps => "wbps",
             Self::Riops => "riops",
             Self::Wiops => "wiops",
+        }
+    }
+}
+
+/// What a cgroup sets for all that is in it and below.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenGroupLimit {
+    /// The group.
+    pub cgroup: String,
+    /// What is set.
+    pub what: GroupLimitKind,
+    /// To this, in the unit that `what` names.
+    pub value: u64,
+}
+
+/// What a cgroup sets. A cap is in percent of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupLimitKind {
+    /// Weight against the groups beside it.
+    CpuWeight,
+    /// Cap of CPU time.
+    CpuCapPercent,
+    /// Memory at most.
+    MemoryBytes,
+}
+
+impl GroupLimitKind {
+    /// Its word in files.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::CpuWeight => "cpu_weight",
+            Self::CpuCapPercent => "cpu_cap_percent",
+            Self::MemoryBytes => "memory_bytes",
         }
     }
 }

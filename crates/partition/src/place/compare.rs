@@ -1,7 +1,10 @@
 //! What was asked against what was given. Pure: every value that was asked for is looked at, nothing else.
 
 use super::{priority, threads};
-use model::partition::{Difference, DiskSpec, Given, GivenIoLimit, NumberList, Priority, Resources};
+use model::partition::{
+    Difference, DiskSpec, Given, GivenCpu, GivenGroupLimit, GivenIoLimit, GroupLimitKind, NumberList,
+    Priority, Resources,
+};
 use units::Bytes;
 
 /// What is not as it was asked; empty when all is. `node_cpus` are those of the node that was asked for, where no CPUs
@@ -35,7 +38,8 @@ pub fn differences(
 }
 
 /// What nobody asked for, and somebody has changed since the partition was started: a weight, a cap, fewer CPUs, another scheduling, a
-/// lower limit on a disk of the host. A limit that was lifted leaves QEMU's own throttle.
+/// lower limit on a disk of the host; in groups above, and for threads that were put elsewhere, as well. A limit that was lifted leaves
+/// QEMU's own throttle.
 pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Difference> {
     let mut found = Found::default();
     if asked.cpu_weight.is_none() {
@@ -45,16 +49,28 @@ pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Differenc
         found.unless_equal("cpu_cap_percent", &word(was.cpu_cap_percent), &word(now.cpu_cap_percent));
     }
     for (number, (before, cpu)) in was.cpus.iter().zip(&now.cpus).enumerate() {
-        let is_there = |one: &u32| cpu.allowed.numbers().contains(one);
-        if asked.pin.is_none() && asked.node.is_none() && !before.allowed.numbers().iter().all(is_there) {
-            found.add(
-                &format!("cpus.{number}.allowed"),
-                &before.allowed.to_string(),
-                &cpu.allowed.to_string(),
-            );
+        if asked.pin.is_none() && asked.node.is_none() {
+            found.fewer(&format!("cpus.{number}.allowed"), before, cpu);
         }
         if asked.priority == Priority::Usual {
             found.unless_equal(&format!("cpus.{number}.scheduling"), &before.scheduling, &cpu.scheduling);
+        }
+    }
+    if let (Some(before), Some(emulator)) = (&was.emulator, &now.emulator) {
+        found.fewer("emulator.allowed", before, emulator);
+        found.unless_equal("emulator.scheduling", &before.scheduling, &emulator.scheduling);
+    }
+    for limit in &now.group_limits {
+        let is_same = |old: &&GivenGroupLimit| (&old.cgroup, old.what) == (&limit.cgroup, limit.what);
+        let old = was.group_limits.iter().find(is_same).map(|old| old.value);
+        let is_less = match limit.what {
+            GroupLimitKind::CpuWeight => old != Some(limit.value),
+            GroupLimitKind::CpuCapPercent | GroupLimitKind::MemoryBytes => {
+                old.is_none_or(|old| limit.value < old)
+            }
+        };
+        if is_less {
+            found.add(limit.what.as_str(), &word(old), &format!("{} in {}", limit.value, limit.cgroup));
         }
     }
     for limit in &now.io_limits {
@@ -77,6 +93,12 @@ impl Found {
     fn unless_equal(&mut self, what: &str, asked: &str, given: &str) {
         if asked != given {
             self.add(what, asked, given);
+        }
+    }
+
+    fn fewer(&mut self, what: &str, before: &GivenCpu, now: &GivenCpu) {
+        if !before.allowed.numbers().iter().all(|one| now.allowed.numbers().contains(one)) {
+            self.add(what, &before.allowed.to_string(), &now.allowed.to_string());
         }
     }
 
@@ -156,7 +178,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use model::partition::{GivenCpu, GivenDisk, GivenMemory, IoLimitKind};
+    use model::partition::{GivenDisk, GivenMemory, IoLimitKind};
     use units::Mebibytes;
 
     const NODE_CPUS: &str = "4-7";
@@ -236,7 +258,7 @@ mod tests {
             cpu_weight: asked.cpu_weight.or(Some(100)),
             cpu_cap_percent: asked.cpu_cap_percent,
             disks: disks.iter().map(disk).collect(),
-            io_limits: Vec::new(),
+            ..Given::default()
         }
     }
 
@@ -277,6 +299,47 @@ mod tests {
         };
         assert_eq!(told(&asked, &now), io, "what was asked for is held against that");
         assert_eq!(told(&usual, &was), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_groups_above_and_of_threads_set_since_and_how_devices_are_served_is_told() {
+        let limit = |cgroup: &str, what, value| GivenGroupLimit { cgroup: cgroup.to_owned(), what, value };
+        let given = |allowed: &str, scheduling: &str, group_limits| Given {
+            emulator: Some(GivenCpu {
+                thread: 7,
+                allowed: allowed.parse().unwrap(),
+                scheduling: scheduling.to_owned(),
+            }),
+            group_limits,
+            ..Given::default()
+        };
+        let (weight, cap) = (GroupLimitKind::CpuWeight, GroupLimitKind::CpuCapPercent);
+        let memory = GroupLimitKind::MemoryBytes;
+        let was = given(
+            "0-3",
+            "usual",
+            vec![limit("/a", weight, 100), limit("/a", cap, 50), limit("/a", memory, 9)],
+        );
+        let told = |now: &Given| -> Vec<String> {
+            let all = since_start(&Resources::usual(1, Mebibytes::from_mib(64)), &was, now).into_iter();
+            all.map(|one| format!("{} {} {}", one.what, one.asked, one.given)).collect()
+        };
+        let now = given(
+            "0-1",
+            "policy 5",
+            vec![limit("/a", weight, 200), limit("/a", cap, 40), limit("/t", cap, 5)],
+        );
+        let emulator = ["emulator.allowed 0-3 0-1", "emulator.scheduling usual policy 5"];
+        let groups =
+            ["cpu_weight 100 200 in /a", "cpu_cap_percent 50 40 in /a", "cpu_cap_percent none 5 in /t"];
+        assert_eq!(told(&now), [&emulator[..], &groups[..]].concat());
+        let more = given(
+            "0-4",
+            "usual",
+            vec![limit("/a", weight, 100), limit("/a", cap, 60), limit("/a", memory, 8)],
+        );
+        assert_eq!(told(&more), ["memory_bytes 9 8 in /a"], "more is no difference");
+        assert_eq!(told(&was), Vec::<String>::new());
     }
 
     proptest! {

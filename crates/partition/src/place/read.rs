@@ -13,12 +13,15 @@ use super::threads::ANSWER_GRACE;
 use super::topology::text;
 use super::{priority, threads};
 use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
-use platforms::cgroup::{MOUNT, group_files, io_limits};
+use platforms::cgroup::{MOUNT, group_files, group_limits, io_limits};
 use platforms::host::numa_maps;
 use platforms::vm::guest_memory;
 use platforms::vm::qemu::LAYER_DRIVE;
 use platforms::vm::qmp::Qmp;
 use units::{Bytes, Reason};
+
+/// Threads of a QEMU that are looked at.
+const MOST_THREADS: usize = 1024;
 
 /// Reads back what the partition of this QEMU was given.
 ///
@@ -37,6 +40,8 @@ pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, Reason> {
         cpu_cap_percent: group.cap_percent,
         disks: disks(&control.query("query-block", &Value::Null, ANSWER_GRACE)?),
         io_limits: io_limits(&own, Path::new(MOUNT)),
+        group_limits: group_limits(&own, &groups_of_threads(pid), Path::new(MOUNT)),
+        emulator: Some(cpu(pid, pid)?),
     })
 }
 
@@ -58,7 +63,19 @@ pub fn look_again(pid: u32, was: &Given) -> Result<Given, Reason> {
         cpu_cap_percent: group.cap_percent,
         disks: was.disks.clone(),
         io_limits: io_limits(&own, Path::new(MOUNT)),
+        group_limits: group_limits(&own, &groups_of_threads(pid), Path::new(MOUNT)),
+        emulator: Some(cpu(pid, pid)?),
     })
+}
+
+/// Where all threads are, whoever put them there. They come and go: one that is gone meanwhile is nowhere.
+fn groups_of_threads(pid: u32) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut all: Vec<String> =
+        tasks.take(MOST_THREADS).filter_map(|task| text(&task.path().join("cgroup")).ok()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 fn cpu(pid: u32, thread: u32) -> Result<GivenCpu, Reason> {

@@ -14,7 +14,7 @@ mod unified;
 
 pub use cpu::{CpuLimits, cpu_group, cpu_parent};
 pub use folder::{CgroupFolder, Setting};
-pub use of_process::{GroupFiles, group_files, io_limits};
+pub use of_process::{GroupFiles, group_files, group_limits, io_limits, is_frozen};
 pub use unified::unified_parent;
 
 use std::fs::{File, OpenOptions};

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::cpu::USUAL_SHARES;
 use super::unified::mount_point;
-use model::partition::{GivenIoLimit, IoLimitKind};
+use model::partition::{GivenGroupLimit, GivenIoLimit, GroupLimitKind, IoLimitKind};
+
+/// From so many bytes on a limit on memory is none: version 1 says the largest number of pages there is.
+const NO_MEMORY_LIMIT: u64 = 1 << 60;
 
 /// What a process's cgroup says.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -27,6 +30,10 @@ pub(super) struct Places<'a> {
     pub cpu: Option<(&'a str, &'a str)>,
     /// In the hierarchy of version 1 that has the `blkio` controller.
     pub blkio: Option<&'a str>,
+    /// In the hierarchy of version 1 that has the `memory` controller.
+    pub memory: Option<&'a str>,
+    /// In the hierarchy of version 1 that has the `freezer` controller.
+    pub freezer: Option<&'a str>,
 }
 
 impl<'a> Places<'a> {
@@ -44,8 +51,13 @@ impl<'a> Places<'a> {
                 all.unified = Some(below);
             } else if controllers.split(',').any(|name| name == "cpu") {
                 all.cpu = Some((controllers, below));
-            } else if controllers == "blkio" {
-                all.blkio = Some(below);
+            } else {
+                match controllers {
+                    "blkio" => all.blkio = Some(below),
+                    "memory" => all.memory = Some(below),
+                    "freezer" => all.freezer = Some(below),
+                    _ => {}
+                }
             }
         }
         all
@@ -71,25 +83,91 @@ pub fn group_files(own: &str, mount: &Path) -> GroupFiles {
             .map(|folder| folder.join(below))
             .filter(|path| path.join("cpu.shares").exists())
     });
-    let said = |folder: &Path, file: &str| fs::read_to_string(folder.join(file)).ok();
-    match (unified, cpu) {
-        (Some(path), _) if path.join("cpu.weight").exists() => GroupFiles {
-            weight: said(&path, "cpu.weight").and_then(|text| text.trim().parse().ok()),
-            cap_percent: said(&path, "cpu.max").and_then(|text| {
-                let (quota, period) = text.split_once(' ')?;
-                percent(quota, period)
-            }),
-            path: Some(path),
-        },
-        (_, Some(path)) => GroupFiles {
-            weight: said(&path, "cpu.shares").and_then(|text| weight(text.trim().parse().ok()?)),
-            cap_percent: said(&path, "cpu.cfs_quota_us")
-                .zip(said(&path, "cpu.cfs_period_us"))
-                .and_then(|(quota, period)| percent(&quota, &period)),
-            path: Some(path),
-        },
-        (path, None) => GroupFiles { path, ..GroupFiles::default() },
+    let path = unified.filter(|path| cpu.is_none() || path.join("cpu.weight").exists()).or(cpu);
+    let (weight, cap_percent) = path.as_deref().map_or((None, None), |path| (weight_of(path), cap_of(path)));
+    GroupFiles { path, weight, cap_percent }
+}
+
+fn said(folder: &Path, file: &str) -> Option<String> {
+    fs::read_to_string(folder.join(file)).ok()
+}
+
+/// A group's weight, in either version.
+fn weight_of(folder: &Path) -> Option<u32> {
+    let shares = || said(folder, "cpu.shares").and_then(|text| weight(text.trim().parse().ok()?));
+    said(folder, "cpu.weight").map_or_else(shares, |text| text.trim().parse().ok())
+}
+
+/// A group's own cap in percent of one CPU, in either version.
+fn cap_of(folder: &Path) -> Option<u32> {
+    let version_1 = || {
+        let quota = said(folder, "cpu.cfs_quota_us").zip(said(folder, "cpu.cfs_period_us"));
+        quota.and_then(|(quota, period)| percent(&quota, &period))
+    };
+    said(folder, "cpu.max").map_or_else(version_1, |text| {
+        let (quota, period) = text.split_once(' ')?;
+        percent(quota, period)
+    })
+}
+
+/// A group's limit on memory, in either version; one that no machine has is none.
+fn memory_of(folder: &Path) -> Option<u64> {
+    let text = said(folder, "memory.max").or_else(|| said(folder, "memory.limit_in_bytes"))?;
+    text.trim().parse().ok().filter(|limit| *limit < NO_MEMORY_LIMIT)
+}
+
+/// What groups set for a process and its threads, with these texts of `/proc/PID/cgroup` and `/proc/PID/task/TID/cgroup`, that its own
+/// group's files ([`group_files`]) do not say: weights and caps of the groups above, those of a group that a thread alone was put into, and
+/// limits on memory. Each holds for all that is below.
+pub fn group_limits(own: &str, threads: &[String], mount: &Path) -> Vec<GivenGroupLimit> {
+    let own_group = group_files(own, mount).path;
+    let mut all: Vec<GivenGroupLimit> = Vec::new();
+    for folder in
+        [own].into_iter().chain(threads.iter().map(String::as_str)).flat_map(|text| folders(text, mount))
+    {
+        let is_own = own_group.as_ref() == Some(&folder);
+        let time = [
+            (GroupLimitKind::CpuWeight, weight_of(&folder)),
+            (GroupLimitKind::CpuCapPercent, cap_of(&folder)),
+        ];
+        let time = time.into_iter().filter(|_| !is_own).map(|(what, value)| (what, value.map(u64::from)));
+        for (what, value) in time.chain([(GroupLimitKind::MemoryBytes, memory_of(&folder))]) {
+            let Some(value) = value else { continue };
+            let limit = GivenGroupLimit { cgroup: folder.display().to_string(), what, value };
+            if !all.contains(&limit) {
+                all.push(limit);
+            }
+        }
     }
+    all
+}
+
+/// The groups that hold a process or thread, of all hierarchies that set something of the above, from its own upwards, without the roots.
+fn folders(own: &str, mount: &Path) -> Vec<PathBuf> {
+    let places = Places::of(own);
+    let tops = [
+        mount_point(mount).zip(places.unified),
+        places.cpu_mount(mount).zip(places.cpu.map(|(_, below)| below)),
+        Some(mount.join("memory")).zip(places.memory),
+    ];
+    let mut all = Vec::new();
+    for (top, below) in tops.into_iter().flatten() {
+        let group = top.join(below);
+        all.extend(group.ancestors().take(64).take_while(|folder| **folder != *top).map(Path::to_path_buf));
+    }
+    all
+}
+
+/// Whether somebody has frozen the group of the process with this `/proc/PID/cgroup`, or one above. Sources: the kernel's
+/// `Documentation/admin-guide/cgroup-v2.rst` (`cgroup.events`) and `cgroup-v1/freezer-subsystem.rst`.
+pub fn is_frozen(own: &str, mount: &Path) -> bool {
+    let places = Places::of(own);
+    let events = mount_point(mount)
+        .zip(places.unified)
+        .and_then(|(top, below)| said(&top.join(below), "cgroup.events"));
+    let state = places.freezer.and_then(|below| said(&mount.join("freezer").join(below), "freezer.state"));
+    events.is_some_and(|text| text.lines().any(|line| line == "frozen 1"))
+        || state.is_some_and(|state| state.trim() != "THAWED")
 }
 
 /// Limits on disks that hold for the process with this `/proc/PID/cgroup`, with cgroups mounted below `mount`. Those of version 2 hold for
@@ -210,6 +288,57 @@ mod tests {
         assert_eq!(said("7:blkio:/c\n0::/a/b\n"), ["7:0 rbps 1", "7:0 riops 2", "8:0 wbps 5", "8:0 rbps 9"]);
         assert_eq!(said("7:blkio:/\n0::/\n"), ["8:0 wiops 3"]);
         assert_eq!(said("0::/../a\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn groups_above_and_those_of_threads_limit_as_well() {
+        let mount = tempfile::tempdir().unwrap();
+        let (cpu, memory) = (mount.path().join("cpu"), mount.path().join("memory"));
+        let cap =
+            |quota| [("cpu.shares", "1024"), ("cpu.cfs_quota_us", quota), ("cpu.cfs_period_us", "100000")];
+        put(&cpu, &cap("-1"));
+        put(&cpu.join("slice"), &cap("10000"));
+        put(&cpu.join("slice/own"), &cap("50000"));
+        put(&cpu.join("slice/thread"), &cap("20000"));
+        put(&memory.join("m"), &[("memory.limit_in_bytes", "9223372036854771712\n")]);
+        put(&memory.join("m/n"), &[("memory.limit_in_bytes", "4096\n")]);
+        let unified = mount.path().join("unified");
+        put(&unified, &[("cgroup.controllers", "cpu")]);
+        put(
+            &unified.join("a"),
+            &[("cpu.weight", "7\n"), ("cpu.max", "max 100000\n"), ("memory.max", "max\n")],
+        );
+        put(&unified.join("a/b"), &[("memory.max", "8192\n"), ("cgroup.events", "populated 1\nfrozen 0\n")]);
+        let told = |own: &str, threads: &[&str]| -> Vec<String> {
+            let threads: Vec<String> = threads.iter().map(|text| (*text).to_owned()).collect();
+            let all = group_limits(own, &threads, mount.path()).into_iter();
+            let name = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+            all.map(|one| format!("{} {} {}", name(&one.cgroup), one.what.as_str(), one.value)).collect()
+        };
+        let own = "4:memory:/m/n\n1:cpu:/slice/own\n";
+        let above = ["slice cpu_weight 100", "slice cpu_cap_percent 10", "n memory_bytes 4096"];
+        assert_eq!(told(own, &[own]), above, "what its own group says is told elsewhere");
+        let put_elsewhere = told(own, &["4:memory:/m/n\n1:cpu:/slice/thread\n"]);
+        assert_eq!(
+            put_elsewhere,
+            [&above[..], &["thread cpu_weight 100", "thread cpu_cap_percent 20"]].concat()
+        );
+        assert_eq!(told("0::/a/b\n", &[]), ["b memory_bytes 8192", "a cpu_weight 7"]);
+        assert_eq!(told("1:cpu:/\n0::/\n", &[]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_group_that_somebody_froze_is_told_in_both_versions() {
+        let mount = tempfile::tempdir().unwrap();
+        let (unified, freezer) = (mount.path().join("unified"), mount.path().join("freezer"));
+        put(&unified, &[("cgroup.controllers", "cpu")]);
+        put(&unified.join("a"), &[("cgroup.events", "populated 1\nfrozen 1\n")]);
+        put(&unified.join("b"), &[("cgroup.events", "populated 1\nfrozen 0\n")]);
+        put(&freezer.join("c"), &[("freezer.state", "FROZEN\n")]);
+        put(&freezer.join("d"), &[("freezer.state", "THAWED\n")]);
+        let told =
+            ["0::/a\n", "0::/b\n", "9:freezer:/c\n0::/b\n", "9:freezer:/d\n0::/b\n", "9:freezer:/\n0::/\n"];
+        assert_eq!(told.map(|own| is_frozen(own, mount.path())), [true, false, true, false, false]);
     }
 
     #[test]

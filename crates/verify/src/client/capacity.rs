@@ -2,15 +2,18 @@
 //! loop). Nobody waits for a period, so what comes back a second is what the server can.
 //!
 //! ```text
-//!  clients ask ─► the first answer ─► a round: two seconds, and until each has a few answers ─► cycles of each client, and their time
+//!  clients ask ─► the first answer ─► a round: two seconds, and until each has a few answers and pauses ─► whole cycles of each
+//!
+//!  answers of a client  ┊╎╎╎╎        ╎╎╎╎╎       ╎╎╎╎        ╎╎        a pause: at least half as long as its longest
+//!                                    └────── whole cycles ───┘         from the end of one pause to that of a later one
 //! ```
-//! A rate is that of whole cycles, from one answer of a client to a later one: a round of a fixed length would count more or fewer
-//! answers than there are, by where it begins and ends in the cycle. Clients are ordinary threads: a host that has no CPU for those who
+//! A rate is that of whole cycles: a round of a fixed length would count more or fewer answers than there are, by where it begins and ends
+//! in the cycle, and so would the time from a first to a last answer, where they come in bursts. Clients are ordinary threads: a host that has no CPU for those who
 //! ask has none for more of them either.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,6 +31,8 @@ use super::{MOST_HEAD, answered, wait};
 const REFUSED: Duration = Duration::from_millis(10);
 /// Answers that each client has in a round, unless it has waited so many times as long as for one.
 const ANSWERS: u32 = 6;
+/// Pauses that each has waited for, likewise.
+const PAUSES: usize = 4;
 
 /// How long a round takes at most.
 pub fn longest_capacity(client: &Client) -> Duration {
@@ -45,16 +50,18 @@ struct Crowd {
     counts: AtomicBool,
     /// Answers before the round.
     answered: AtomicUsize,
-    /// Answers of each in the round.
-    each: Vec<AtomicU64>,
+    /// Whether each has had enough of the round.
+    each: Vec<AtomicBool>,
 }
 
 /// What one client has of a round.
 struct Own {
-    first: Option<Instant>,
-    last: Option<Instant>,
-    longest_gap: Duration,
-    answers: u64,
+    /// When each answer came.
+    answers: Vec<Instant>,
+    /// The longest time between two of them.
+    longest: Duration,
+    /// How many of those times are pauses.
+    pauses: usize,
     missing: u64,
     took: DenseHistogram,
 }
@@ -68,13 +75,13 @@ pub fn capacity(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
         is_over: AtomicBool::new(false),
         counts: AtomicBool::new(false),
         answered: AtomicUsize::new(0),
-        each: (0..client.concurrency).map(|_| AtomicU64::new(0)).collect(),
+        each: (0..client.concurrency).map(|_| AtomicBool::new(false)).collect(),
     };
     thread::scope(|scope| {
-        let one = |answers| {
+        let one = |has_enough| {
             let crowd = &crowd;
             let name = thread::Builder::new().name("client".to_owned());
-            name.spawn_scoped(scope, move || ask(client, crowd, answers))
+            name.spawn_scoped(scope, move || ask(client, crowd, has_enough))
         };
         let clients: Result<Vec<_>, _> = crowd.each.iter().map(one).collect();
         let counted = match &clients {
@@ -103,15 +110,15 @@ fn counted(client: &Client, crowd: &Crowd, cancel: &Cancel) -> Result<(Instant, 
     }
     let from = Instant::now();
     crowd.counts.store(true, Ordering::SeqCst);
-    let have_all = || crowd.each.iter().all(|one| one.load(Ordering::SeqCst) >= u64::from(ANSWERS));
-    wait(longest_round(client), cancel, || from.elapsed() >= ROUND && have_all())?;
+    let have_enough = || crowd.each.iter().all(|one| one.load(Ordering::SeqCst));
+    wait(longest_round(client), cancel, || from.elapsed() >= ROUND && have_enough())?;
     Ok((from, Instant::now()))
 }
 
 /// What all clients had of a round.
 fn seen(all: &[Own], from: Instant, to: Instant) -> Responses {
     let missing = all.iter().map(|own| own.missing).fold(0, u64::saturating_add);
-    let answers = all.iter().map(|own| own.answers).fold(0, u64::saturating_add);
+    let answers = all.iter().map(|own| own.answers.len() as u64).fold(0, u64::saturating_add);
     let took: Vec<Histogram> = all.iter().map(|own| own.took.to_histogram()).collect();
     Responses {
         response_ns: Histogram::merge_all(&took),
@@ -123,8 +130,8 @@ fn seen(all: &[Own], from: Instant, to: Instant) -> Responses {
 
 impl Own {
     fn new() -> Self {
-        let (answers, missing, took) = (0, 0, DenseHistogram::new());
-        Self { first: None, last: None, longest_gap: Duration::ZERO, answers, missing, took }
+        let (answers, longest, pauses) = (Vec::new(), Duration::ZERO, 0);
+        Self { answers, longest, pauses, missing: 0, took: DenseHistogram::new() }
     }
 
     fn take(&mut self, at: Instant, took: Duration, is_answered: bool) {
@@ -133,28 +140,53 @@ impl Own {
             self.missing += 1;
             return;
         }
-        self.answers += 1;
-        self.first.get_or_insert(at);
-        let gap = self.last.map_or(Duration::ZERO, |last| at.saturating_duration_since(last));
-        self.longest_gap = self.longest_gap.max(gap);
-        self.last = Some(at);
+        let gap = self.answers.last().map(|last| at.saturating_duration_since(*last));
+        self.answers.push(at);
+        let Some(gap) = gap else { return };
+        if gap > self.longest {
+            self.longest = gap;
+            self.pauses = self.ends_of_pauses().count();
+        } else if self.is_pause(gap) {
+            self.pauses += 1;
+        }
     }
 
-    /// From its first answer to its last. What it waited in the end counts as far as that was longer than ever before; where it had no
-    /// whole cycle, all of the round.
+    fn has_enough(&self) -> bool {
+        self.answers.len() >= ANSWERS as usize && self.pauses >= PAUSES
+    }
+
+    fn is_pause(&self, gap: Duration) -> bool {
+        gap * 2 >= self.longest
+    }
+
+    /// Which answers came after a pause.
+    fn ends_of_pauses(&self) -> impl Iterator<Item = usize> {
+        let gaps = self.answers.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0]));
+        (1..).zip(gaps).filter(|(_, gap)| self.is_pause(*gap)).map(|(number, _)| number)
+    }
+
+    /// Whole cycles, from the end of its first pause to that of its last one; where there are not two of them, from its first answer to its
+    /// last. What it waited in the end counts as far as that was longer than any pause; where it had two answers at most, all of the round.
     fn cycles(&self, from: Instant, to: Instant) -> ClientCycles {
-        let (Some(first), Some(last), true) = (self.first, self.last, self.answers > 1) else {
+        let last = self.answers.len().saturating_sub(1);
+        let (Some(since), Some(until), true) = (self.answers.first(), self.answers.last(), last > 0) else {
             let over_ns = Nanos::from_duration(to.saturating_duration_since(from));
-            return ClientCycles { answers: self.answers, over_ns };
+            return ClientCycles { answers: self.answers.len() as u64, over_ns };
         };
-        let idle = to.saturating_duration_since(last).saturating_sub(self.longest_gap);
-        let over_ns = Nanos::from_duration(last.saturating_duration_since(first) + idle);
-        ClientCycles { answers: self.answers - 1, over_ns }
+        let idle = to.saturating_duration_since(*until);
+        if idle > self.longest {
+            let over = until.saturating_duration_since(*since) + idle.saturating_sub(self.longest);
+            return ClientCycles { answers: last as u64, over_ns: Nanos::from_duration(over) };
+        }
+        let ends = self.ends_of_pauses().next().zip(self.ends_of_pauses().last());
+        let (first, end) = ends.filter(|(first, end)| first < end).unwrap_or((0, last));
+        let over = self.answers[end].saturating_duration_since(self.answers[first]);
+        ClientCycles { answers: (end - first) as u64, over_ns: Nanos::from_duration(over) }
     }
 }
 
 /// One client, until it is over.
-fn ask(client: &Client, crowd: &Crowd, answers: &AtomicU64) -> Own {
+fn ask(client: &Client, crowd: &Crowd, has_enough: &AtomicBool) -> Own {
     let (mut own, mut address, mut line, mut number) = (Own::new(), 0, None, 0_u64);
     let within = client.answer_within_ms.to_duration();
     loop {
@@ -174,7 +206,7 @@ fn ask(client: &Client, crowd: &Crowd, answers: &AtomicU64) -> Own {
         let is_good = is_answered.unwrap_or(false) && took <= within;
         if crowd.counts.load(Ordering::SeqCst) {
             own.take(at, took, is_good);
-            answers.store(own.answers, Ordering::SeqCst);
+            has_enough.store(own.has_enough(), Ordering::SeqCst);
         } else if is_good {
             crowd.answered.fetch_add(1, Ordering::SeqCst);
         }

@@ -32,9 +32,29 @@ const SLUGGISH: u32 = 7;
 const SLUGGISH_TAKES: Duration = Duration::from_millis(900);
 /// Whoever comes waits until it goes on, and is answered then.
 const FROZEN: u32 = 6;
+/// It answers [`IN_A_BURST`] in each [`BURST_EVERY`].
+const BURSTS: u32 = 8;
+const IN_A_BURST: u32 = 24;
+const BURST_EVERY: Duration = Duration::from_millis(400);
 
 /// Whose answer it is.
 static TURN: Mutex<()> = Mutex::new(());
+/// When the burst ends in which answers are given, and how many have been.
+static BURST: Mutex<(Option<Instant>, u32)> = Mutex::new((None, 0));
+
+/// Waits for its turn in a burst.
+fn burst() {
+    let mut burst = BURST.lock().unwrap_or_else(PoisonError::into_inner);
+    let ends = *burst.0.get_or_insert_with(|| Instant::now() + BURST_EVERY);
+    if burst.1 >= IN_A_BURST {
+        thread::sleep(ends.saturating_duration_since(Instant::now()));
+    }
+    let now = Instant::now();
+    if now >= ends {
+        *burst = (Some(now + BURST_EVERY), 0);
+    }
+    burst.1 += 1;
+}
 
 struct Server {
     state: Arc<AtomicU32>,
@@ -105,7 +125,7 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
             }
             let now = state.load(Ordering::SeqCst);
             let times = match now {
-                UP | SLOW | ONE_BY_ONE | SLUGGISH => 1,
+                UP | SLOW | ONE_BY_ONE | SLUGGISH | BURSTS => 1,
                 TWICE => 2,
                 _ => 0,
             };
@@ -113,6 +133,9 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
             if now == ONE_BY_ONE {
                 let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
                 thread::sleep(TAKES);
+            }
+            if now == BURSTS {
+                burst();
             }
             if now == SLUGGISH {
                 thread::sleep(SLUGGISH_TAKES);
@@ -405,6 +428,18 @@ fn a_slow_server_has_its_rate_whatever_a_round_is_long() {
         assert!(rate > 0.0 && rate <= most * 1.001, "{rate} of {most}");
         assert!(seen.clients.iter().all(|one| one.answers >= 1 && one.over_ns.get() > 0), "{seen:?}");
     }
+}
+
+/// Regression: from a first answer to a last one there is a pause less than bursts.
+#[test]
+fn of_a_server_that_answers_in_bursts_whole_bursts_and_pauses_count() {
+    let mut server = Server::start(ClientKind::Echo);
+    server.set(BURSTS);
+    server.client.answer_within_ms = Millis::from_millis(2000);
+    let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+    let rate: f64 = seen.clients.iter().map(ClientCycles::per_s).sum();
+    let most = f64::from(IN_A_BURST) / BURST_EVERY.as_secs_f64();
+    assert!(rate > 0.0 && rate <= most * 1.1, "{rate} of {most}: {:?}", seen.clients);
 }
 
 /// Regression: each byte had a deadline of its own.

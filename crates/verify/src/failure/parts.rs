@@ -32,6 +32,8 @@ pub struct Parts {
     /// How often each had been started again by then.
     restarts: BTreeMap<String, u32>,
     missing: Vec<String>,
+    /// Those that nobody misses: they have ended, or were stopped.
+    idle: Vec<String>,
     /// Failures that others make, ready to happen.
     armed: Vec<(InjectedFailure, Armed)>,
     /// Failures that last as long as somebody says so.
@@ -52,7 +54,8 @@ impl Parts {
         };
         let entries = record.set.partitions.into_iter();
         let domains = entries.filter_map(|(name, one)| Some((format!("p/{name}"), one.failure_domain?)));
-        let (mut ran, mut restarts, mut missing) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        let (mut ran, mut restarts) = (BTreeMap::new(), BTreeMap::new());
+        let (mut missing, mut idle) = (Vec::new(), Vec::new());
         for kept in folder::kept(&path) {
             let (phase, state) = status::phase(&path.join(&kept));
             restarts.insert(kept.clone(), state.as_ref().map_or(0, |state| state.restarts));
@@ -62,7 +65,7 @@ impl Parts {
                     ran.insert(kept, process);
                 }
                 // Its program has ended, or somebody has stopped it: nobody misses it.
-                (Phase::Ended | Phase::Stopped, _) => {}
+                (Phase::Ended | Phase::Stopped, _) => idle.push(kept),
                 (phase, _) => missing.push(format!("{} is {}", name_of(&kept), phase.word())),
             }
         }
@@ -73,6 +76,7 @@ impl Parts {
             domains: domains.collect(),
             restarts,
             missing,
+            idle,
             armed: Vec::new(),
             told: Vec::new(),
             done: Vec::new(),
@@ -222,7 +226,20 @@ impl Parts {
         let mut to_come = self.armed.iter_mut().filter(|(of, _)| matches!(of, InjectedFailure::Clock(_)));
         to_come.try_for_each(|(_, armed)| armed.happened())?;
         failures.iter().try_for_each(|failure| self.fail_one(failure)).and(supervisors)?;
+        let spared: Vec<String> = failures.iter().flat_map(|failure| self.spared_by(failure)).collect();
+        self.done.extend(spared);
         Ok(failed_at)
+    }
+
+    /// In words, what would have failed, too, and did not run.
+    fn spared_by(&self, failure: &InjectedFailure) -> Vec<String> {
+        let is_hit = |kept: &&String| match failure {
+            InjectedFailure::Host => true,
+            InjectedFailure::Domain(domain) => self.domains.get(*kept).is_some_and(|one| one == domain),
+            _ => false,
+        };
+        let idle = self.idle.iter().filter(is_hit);
+        idle.map(|kept| format!("{} did not run before, so nothing of it failed", name_of(kept))).collect()
     }
 
     fn full_disk(&self, name: &str) -> Result<Told, Reason> {

@@ -86,45 +86,70 @@ fn only_what_adds_nothing_is_cheap() {
     assert_eq!(["R", "L", "O"].map(|id| is_cheap(&test_of(id))), [true, false, false]);
 }
 
-/// Regression: on a slow host looks used all there was, and what is measured never came.
-#[test]
-fn where_looks_alone_use_all_there_is_the_others_have_their_turn() {
+/// How often looks and what is measured had their turn in ten minutes, and the longest that a look was due: a look takes 25 ms, a round so
+/// much.
+fn turns(round: Duration) -> (u32, u32, Duration) {
     let (began, every) = (Instant::now(), Duration::from_secs(1));
     let mut all = ["R", "L"].map(|id| Repeated::new(test_of(id), began));
     let mut budget = CpuBudget::new(2);
-    let (mut looks, mut measured) = (0, 0);
+    let (mut looks, mut measured, mut longest) = (0, 0, Duration::ZERO);
     for step in 1..6000 {
         let now = began + NAP * step;
-        let Some(next) = turn(&mut all, now, every) else { continue };
-        if !budget.has_room(now - began, next.took) {
-            continue;
+        for what in [Use::Looks, Use::Rounds] {
+            let Some(number) = turn(&all, what, now) else { continue };
+            let next = &mut all[number];
+            if !budget.has_room(what, now - began, next.took.unwrap_or_default()) {
+                continue;
+            }
+            let (count, took) = if what == Use::Looks {
+                (&mut looks, Duration::from_millis(25))
+            } else {
+                (&mut measured, round)
+            };
+            *count += 1;
+            if what == Use::Looks {
+                longest = longest.max(now - next.due);
+            }
+            budget.take(what, took);
+            *next = Repeated::new(next.batch.spec.clone(), now + every);
+            next.took = Some(took);
         }
-        let (count, took) = if next.is_look() { (&mut looks, 25) } else { (&mut measured, 60) };
-        *count += 1;
-        budget.take(Duration::from_millis(took));
-        *next = Repeated::new(next.batch.spec.clone(), now + every);
-        next.took = Duration::from_millis(took);
     }
-    // 12 s of CPU time in ten minutes: by turns, 141 of each.
-    assert!((130..=150).contains(&looks) && (130..=150).contains(&measured), "{looks}, {measured}");
+    (looks, measured, longest)
+}
+
+/// Regression: on a slow host looks used all there was, and what is measured never came; where a round took seconds, looks waited for
+/// minutes until there was room for the next one.
+#[test]
+fn neither_looks_nor_what_is_measured_keep_the_other_waiting() {
+    // 6 s of CPU time for each in ten minutes.
+    for (round_ms, wanted) in [(60, 90..=101), (3000, 2..=2)] {
+        let (looks, measured, longest) = turns(Duration::from_millis(round_ms));
+        assert!((230..=241).contains(&looks) && wanted.contains(&measured), "{looks}, {measured}");
+        // 25 ms are what may be used in two and a half seconds, and those of the first one come at once.
+        assert!(longest <= Duration::from_secs(5), "{longest:?}");
+    }
 }
 
 proptest! {
-    /// Whatever rounds take: begun only while there is room, all together use the share and one round.
+    /// Whatever rounds take: begun only while there is room, all together use the share, and a round of each use.
     #[test]
-    fn no_more_is_used_than_the_share_and_a_round(rounds in prop::collection::vec(1_u64..5_000, 1..60), cpus in 1_u32..9) {
+    fn no_more_is_used_than_the_share_and_a_round(
+        rounds in prop::collection::vec((any::<bool>(), 1_u64..5_000), 1..60), cpus in 1_u32..9,
+    ) {
         let mut budget = CpuBudget::new(cpus);
-        let (mut now, mut last) = (Duration::from_millis(1), Duration::ZERO);
-        for took in rounds {
-            while !budget.has_room(now, Duration::ZERO) {
+        let (mut now, mut last) = (Duration::from_millis(1), [Duration::ZERO; 2]);
+        for (is_look, took) in rounds {
+            let what = if is_look { Use::Looks } else { Use::Rounds };
+            while !budget.has_room(what, now, Duration::ZERO) {
                 now += Duration::from_millis(100);
             }
-            last = Duration::from_millis(took);
-            let without = budget.used;
-            budget.take(last);
-            now += last;
-            prop_assert!(without.as_secs_f64() <= MOST_CPU * f64::from(cpus) * now.as_secs_f64());
+            last[what as usize] = Duration::from_millis(took);
+            budget.take(what, last[what as usize]);
+            now += last[what as usize];
+            let most = last.iter().sum::<Duration>().as_secs_f64();
+            let used: Duration = budget.used.iter().sum();
+            prop_assert!(used.as_secs_f64() <= (MOST_CPU * now.as_secs_f64()).mul_add(f64::from(cpus), most));
         }
-        prop_assert!(budget.used.as_secs_f64() <= (MOST_CPU * now.as_secs_f64()).mul_add(f64::from(cpus), last.as_secs_f64()));
     }
 }
