@@ -1,11 +1,12 @@
 //! `bulkhead exec` against what one would do by hand, side by side in one run; the ratios count, not the times.
 //!
-//! `cargo bench --bench exec [-- boot|streams|starts|many|wall|restored …] [--rounds N] [--real N] [--fake N] [--restored N] [--mib N] [--against PROGRAM]`
+//! `cargo bench --bench exec [-- boot|streams|starts|many|wall|ports|restored …] [--rounds N] [--real N] [--fake N] [--restored N] [--mib N] [--against PROGRAM]`
 //!
 //! * boot: the whole command `exec -- /bin/true` against a plain QEMU boot of the same kernel to `/bin/true`. Mark: 0.45; 0.25 when
 //!   its guest is made from a saved machine.
 //! * streams: 1 GiB through standard input to standard output against a bare virtio port. Mark: at least 0.5.
 //! * wall: `exec -- /bin/true` against the same by another version of the program. Mark: 1.05. Only when it is named.
+//! * ports: requests and bytes over a partition's port against the same by another version. Marks: 1.05, 0.95. Only when it is named.
 //! * restored: many small programs in guests made from one saved machine: no wrong code, nothing left behind, no random number twice.
 //!   Only when it is named.
 //! * starts: many small programs in a row, in real guests and with a scripted QEMU: no wrong code, nothing left behind.
@@ -18,6 +19,7 @@ mod boot;
 mod fake;
 mod guest;
 mod many;
+mod ports;
 mod starts;
 mod streams;
 #[path = "../verdict/mod.rs"]
@@ -75,11 +77,15 @@ fn run(words: &[String]) -> Result<Judge> {
     let fixture = Fixture { tools, exe, words: words.to_vec() };
     let parts = ["boot", "streams", "starts", "many"];
     let is_named = |part: &str| words.iter().any(|word| word == part);
-    let (wall, restored) = (is_named("wall"), is_named("restored"));
-    let named = wall || restored || parts.iter().any(|part| words.iter().any(|word| word == part));
+    let (wall, restored, over_ports) = (is_named("wall"), is_named("restored"), is_named("ports"));
+    let named =
+        wall || restored || over_ports || parts.iter().any(|part| words.iter().any(|word| word == part));
     let mut judge = Judge::default();
     if wall {
         boot::wall(&fixture, &mut judge)?;
+    }
+    if over_ports {
+        ports::compare(&fixture, &mut judge)?;
     }
     if restored {
         starts::restored(&fixture, &mut judge)?;

@@ -36,7 +36,7 @@ pub fn compare(fixture: &Fixture, judge: &mut Judge) -> Result<()> {
 }
 
 /// Sends so many bytes in while reading them back; MiB per second. A first byte goes round before the clock starts.
-fn throughput(mut to: impl Write + Send, mut from: impl Read, mib: u64) -> Result<f64> {
+pub fn throughput(mut to: impl Write + Send, mut from: impl Read, mib: u64) -> Result<f64> {
     to.write_all(b"x")?;
     from.read_exact(&mut [0])?;
     let begun = Instant::now();
