@@ -37,23 +37,29 @@ const BURSTS: u32 = 8;
 const IN_A_BURST: u32 = 24;
 const BURST_EVERY: Duration = Duration::from_millis(400);
 
-/// Whose answer it is.
-static TURN: Mutex<()> = Mutex::new(());
-/// When the burst ends in which answers are given, and how many have been.
-static BURST: Mutex<(Option<Instant>, u32)> = Mutex::new((None, 0));
+/// What all connections of a server share. Each server has its own: other tests would take its turns.
+#[derive(Default)]
+struct Turns {
+    /// Whose answer it is.
+    turn: Mutex<()>,
+    /// When the burst ends in which answers are given, and how many have been.
+    burst: Mutex<(Option<Instant>, u32)>,
+}
 
-/// Waits for its turn in a burst.
-fn burst() {
-    let mut burst = BURST.lock().unwrap_or_else(PoisonError::into_inner);
-    let ends = *burst.0.get_or_insert_with(|| Instant::now() + BURST_EVERY);
-    if burst.1 >= IN_A_BURST {
-        thread::sleep(ends.saturating_duration_since(Instant::now()));
+impl Turns {
+    /// Waits for its turn in a burst.
+    fn burst(&self) {
+        let mut burst = self.burst.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = *burst.0.get_or_insert_with(|| Instant::now() + BURST_EVERY);
+        if burst.1 >= IN_A_BURST {
+            thread::sleep(ends.saturating_duration_since(Instant::now()));
+        }
+        let now = Instant::now();
+        if now >= ends {
+            *burst = (Some(now + BURST_EVERY), 0);
+        }
+        burst.1 += 1;
     }
-    let now = Instant::now();
-    if now >= ends {
-        *burst = (Some(now + BURST_EVERY), 0);
-    }
-    burst.1 += 1;
 }
 
 struct Server {
@@ -67,11 +73,12 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let at = listener.local_addr().expect("an address");
         let state = Arc::new(AtomicU32::new(UP));
-        let says = Arc::clone(&state);
+        let (says, turns) = (Arc::clone(&state), Arc::new(Turns::default()));
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (stream, state) = (stream.expect("a connection"), Arc::clone(&says));
-                thread::spawn(move || serve(&stream, kind, &state));
+                let stream = stream.expect("a connection");
+                let (state, turns) = (Arc::clone(&says), Arc::clone(&turns));
+                thread::spawn(move || serve(&stream, kind, &state, &turns));
             }
         });
         let (period_ms, answer_within_ms) = (Millis::from_millis(5), Millis::from_millis(300));
@@ -93,7 +100,7 @@ impl Server {
     }
 }
 
-fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
+fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32, turns: &Turns) {
     stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a deadline");
     let (mut waiting, mut chunk, mut answers) = (Vec::new(), [0; 4096], 0);
     if kind == ClientKind::Greeting && state.load(Ordering::SeqCst) == UP {
@@ -131,11 +138,11 @@ fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32) {
             };
             answers += 1;
             if now == ONE_BY_ONE {
-                let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+                let _turn = turns.turn.lock().unwrap_or_else(PoisonError::into_inner);
                 thread::sleep(TAKES);
             }
             if now == BURSTS {
-                burst();
+                turns.burst();
             }
             if now == SLUGGISH {
                 thread::sleep(SLUGGISH_TAKES);
@@ -314,6 +321,8 @@ fn the_next_address_is_asked_when_one_does_not_answer_in_time() {
 fn a_server_that_is_slower_than_it_is_asked_is_spared_and_answers_for_good() {
     let mut server = Server::start(ClientKind::Http);
     server.client.period_ms = Millis::from_millis(1);
+    // Who comes first is not always answered first, and a busy machine stands still now and then.
+    server.client.answer_within_ms = Millis::from_millis(1000);
     server.set(ONE_BY_ONE);
     let asking = Asking::sparing(&server.client).expect("a thread");
     // Far more than can wait in line and still be answered in time.
@@ -385,7 +394,6 @@ fn a_server_that_answers_one_after_the_other_can_do_no_more_than_that() {
     for kind in [ClientKind::Echo, ClientKind::Http] {
         let mut server = Server::start(kind);
         server.set(ONE_BY_ONE);
-        // Other tests take turns with it.
         server.client.answer_within_ms = Millis::from_millis(5000);
         let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
         assert_eq!((seen.clients.len(), seen.response_ns.count()), (8, seen.asked));
