@@ -90,7 +90,7 @@ fn run(words: &[String]) -> Result<Judge> {
     let after = |name: &str| words.iter().skip_while(|word| *word != name).nth(1);
     let seed: u64 = after("--seed").map_or(Ok(2026), |word| word.parse())?;
     let runs = words.first().and_then(|word| word.parse().ok()).unwrap_or(20);
-    let sets = OwnSets::new()?;
+    let sets = OwnSets::of(env!("CARGO_BIN_EXE_bulkhead"))?;
     std::fs::write(sets.path("plant.toml"), SET)?;
     sets.call(&["up", "plant.toml"], &[0])?;
     let busy = is_there("--busy").then(Busy::start);

@@ -19,6 +19,8 @@ mod boot;
 mod fake;
 mod guest;
 mod many;
+#[path = "../own_sets/mod.rs"]
+mod own_sets;
 mod ports;
 mod starts;
 mod streams;

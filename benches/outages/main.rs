@@ -176,7 +176,7 @@ struct Bench {
 
 impl Bench {
     fn start() -> Result<Self> {
-        let sets = OwnSets::new()?;
+        let sets = OwnSets::of(env!("CARGO_BIN_EXE_bulkhead"))?;
         let folder = sets.path("");
         let folder = folder.to_str().context("a folder's name")?.trim_end_matches('/');
         std::fs::write(sets.path("web.py"), WEB)?;

@@ -1,4 +1,4 @@
-//! Sets of a bench's own: a folder for their files and for their state.
+//! Sets of a bench's own: a folder for their files and for their state, and the program that is called for them.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,11 +8,13 @@ use anyhow::{Context, Result, ensure};
 /// Where they are, and the program that is called there.
 pub struct OwnSets {
     folder: tempfile::TempDir,
+    program: PathBuf,
 }
 
 impl OwnSets {
-    pub fn new() -> Result<Self> {
-        Ok(Self { folder: tempfile::tempdir()? })
+    /// Of this program.
+    pub fn of(program: impl Into<PathBuf>) -> Result<Self> {
+        Ok(Self { folder: tempfile::tempdir()?, program: program.into() })
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -21,7 +23,7 @@ impl OwnSets {
 
     /// The program with these words, in that folder.
     pub fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        let mut command = Command::new(&self.program);
         command.args(words).env("BULKHEAD_STATE", self.path("state")).current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -77,7 +77,7 @@ fn run() -> Result<Judge> {
     let count = words.first().and_then(|word| word.parse().ok()).unwrap_or(PLANS);
     let seed: u64 = after("--seed").and_then(|word| word.parse().ok()).unwrap_or_else(rand::random);
     say(&format!("seed {seed}"));
-    let bench = Bench { sets: OwnSets::new()? };
+    let bench = Bench { sets: OwnSets::of(env!("CARGO_BIN_EXE_bulkhead"))? };
     fs::create_dir(bench.path("tmp"))?;
     let facts = match after("--run") {
         Some(run) => PathBuf::from(run).canonicalize().with_context(|| format!("no run {run}"))?,
