@@ -71,7 +71,7 @@ impl LookedAt {
         unit(&self.named(name)?.0.folder)
     }
 
-    /// The same of one that runs: beside one that does not, nothing is as it is to be.
+    /// The same of one that runs: beside one that does not, a probe would see less than it has to bear.
     ///
     /// # Errors
     /// It does not run, there is none of this name, or it cannot be read.
@@ -79,7 +79,7 @@ impl LookedAt {
         match self.named(name)?.0.phase {
             Phase::Running => self.unit(name),
             phase => Err(format!(
-                "{}/{name} is {}, and goes on or stands still beside a partition that is measured for it (bulkhead start {0}/{name})",
+                "{}/{name} is {}: a partition is measured for it beside it while it runs (bulkhead start {0}/{name})",
                 self.status.set,
                 phase.word()
             )

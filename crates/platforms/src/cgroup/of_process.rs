@@ -122,9 +122,8 @@ fn memory_of(folder: &Path) -> Option<u64> {
 pub fn group_limits(own: &str, threads: &[String], mount: &Path) -> Vec<GivenGroupLimit> {
     let own_group = group_files(own, mount).path;
     let mut all: Vec<GivenGroupLimit> = Vec::new();
-    for folder in
-        [own].into_iter().chain(threads.iter().map(String::as_str)).flat_map(|text| folders(text, mount))
-    {
+    let elsewhere = threads.iter().map(String::as_str).filter(|text| *text != own);
+    for folder in [own].into_iter().chain(elsewhere).flat_map(|text| folders(text, mount)) {
         let is_own = own_group.as_ref() == Some(&folder);
         let time = [
             (GroupLimitKind::CpuWeight, weight_of(&folder)),
@@ -150,12 +149,13 @@ fn folders(own: &str, mount: &Path) -> Vec<PathBuf> {
         places.cpu_mount(mount).zip(places.cpu.map(|(_, below)| below)),
         Some(mount.join("memory")).zip(places.memory),
     ];
-    let mut all = Vec::new();
-    for (top, below) in tops.into_iter().flatten() {
-        let group = top.join(below);
-        all.extend(group.ancestors().take(64).take_while(|folder| **folder != *top).map(Path::to_path_buf));
-    }
-    all
+    tops.into_iter().flatten().flat_map(|(top, below)| upwards(&top, below)).collect()
+}
+
+/// A group and all above it, without the root of the hierarchy, which limits nothing.
+fn upwards(top: &Path, below: &str) -> Vec<PathBuf> {
+    let group = top.join(below);
+    group.ancestors().take(64).take_while(|folder| *folder != top).map(Path::to_path_buf).collect()
 }
 
 /// Whether somebody has frozen the group of the process with this `/proc/PID/cgroup`, or one above. Sources: the kernel's
@@ -177,11 +177,10 @@ pub fn io_limits(own: &str, mount: &Path) -> Vec<GivenIoLimit> {
     let places = Places::of(own);
     let mut all = Vec::new();
     if let Some((top, below)) = mount_point(mount).zip(places.unified) {
-        let group = top.join(below);
-        let groups = group.ancestors().take(64).take_while(|folder| folder.starts_with(&top));
-        all.extend(groups.flat_map(|folder| {
-            lines(folder, "io.max").flat_map(|line| limits_of_line(folder, &line)).collect::<Vec<_>>()
-        }));
+        let of = |folder: &Path| -> Vec<GivenIoLimit> {
+            lines(folder, "io.max").flat_map(|line| limits_of_line(folder, &line)).collect()
+        };
+        all.extend(upwards(&top, below).iter().flat_map(|folder| of(folder)));
     }
     if let Some(below) = places.blkio {
         let folder = &mount.join("blkio").join(below);

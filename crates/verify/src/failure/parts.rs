@@ -404,3 +404,30 @@ impl Parts {
 fn name_of(kept: &str) -> &str {
     kept.split_once('/').map_or(kept, |(_, name)| name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_of_a_host_or_domain_did_not_run_is_told() {
+        let domains = [("p/a", "left"), ("p/b", "left"), ("p/c", "right")];
+        let parts = Parts {
+            root: PathBuf::new(),
+            set: String::new(),
+            ran: BTreeMap::new(),
+            domains: domains.map(|(kept, domain)| (kept.to_owned(), domain.to_owned())).into(),
+            restarts: BTreeMap::new(),
+            missing: Vec::new(),
+            idle: ["p/b", "p/c"].map(str::to_owned).into(),
+            armed: Vec::new(),
+            told: Vec::new(),
+            done: Vec::new(),
+        };
+        let spared = |failure| parts.spared_by(&failure);
+        let [b, c] = ["b", "c"].map(|name| format!("{name} did not run before, so nothing of it failed"));
+        assert_eq!(spared(InjectedFailure::Domain("left".to_owned())), std::slice::from_ref(&b));
+        assert_eq!(spared(InjectedFailure::Host), [b, c]);
+        assert_eq!(spared(InjectedFailure::Qemu("a".to_owned())), Vec::<String>::new());
+    }
+}

@@ -5,11 +5,11 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::poll::PollFlags;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::{Pid, write};
+use nix::unistd::Pid;
+use rustix::io::{Errno, read, write};
 
 use super::super::inward::END_OF_INPUT;
 use super::super::outward::{AFTER_THE_END, at_most_in};
@@ -330,8 +330,8 @@ impl One {
         while let (Some(to), true) = (&self.to, written < self.waiting.len()) {
             match write(to, self.waiting.get(written..).unwrap_or_default()) {
                 Ok(count) => written += count,
-                Err(Errno::EAGAIN) => break,
-                Err(Errno::EINTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
                 Err(_) => {
                     self.to = None;
                     self.is_reset = matches!(self.kind, Kind::Connection(_));
@@ -380,7 +380,7 @@ impl Out {
         }
         while let (Some(from), true) = (&self.from, self.credit > 0) {
             let most = self.credit.min(buffer.len());
-            match rustix::io::read(from, buffer.get_mut(..most).unwrap_or_default()) {
+            match read(from, buffer.get_mut(..most).unwrap_or_default()) {
                 Ok((bytes, _)) if !bytes.is_empty() => {
                     self.credit -= bytes.len();
                     self.last = self.last.map(|last| last.saturating_sub(bytes.len()));
@@ -389,9 +389,9 @@ impl Out {
                         self.from = None;
                     }
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 // Others may hold it open after the program's end, but not for long.
-                Err(rustix::io::Errno::AGAIN) if self.last.is_none() => return false,
+                Err(Errno::AGAIN) if self.last.is_none() => return false,
                 // A terminal without a program answers with EIO.
                 other => {
                     is_reset |= is_connection && other.is_err();
