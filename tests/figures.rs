@@ -7,7 +7,7 @@ use crate::verdict;
 use std::fs;
 use std::path::Path;
 
-use verdict::{Mark, Verdict};
+use verdict::{FEW_FAILED, Mark, Verdict};
 
 fn text(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -100,6 +100,12 @@ fn failures(text: &str) -> Option<(u64, u64)> {
     Some((failed, trials))
 }
 
+/// Trials that brought nothing, in the words of the benches.
+fn missing(text: &str) -> usize {
+    let before = text.split_once(" more brought nothing").map(|(before, _)| before);
+    before.and_then(|before| before.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
+}
+
 /// What the judge says of a row; why it can't say anything when the row is not written so that it could.
 fn judged(row: &Row) -> Result<Verdict, String> {
     let wanted =
@@ -109,6 +115,7 @@ fn judged(row: &Row) -> Result<Verdict, String> {
         Wanted::None(least) => {
             let seen = failures(&row.measured)
                 .filter(|(failed, trials)| *failed > 0 || *trials >= least)
+                .filter(|(failed, _)| *failed > 0 || missing(&row.measured) <= FEW_FAILED)
                 .and_then(|(failed, trials)| verdict::never(failed, trials));
             seen.map_or(Verdict::NotDecided, |seen| Mark::AtMost(0.0).judge(seen))
         }
@@ -304,6 +311,9 @@ fn the_judge_of_rows_sees_what_it_should() {
     assert_eq!(of("0.97 … 1.03", "0.93 [0.92 … 0.95]"), Some(Verdict::Missed));
     assert_eq!(of("none", "0 of 107, up to 2.8 %"), Some(Verdict::Met));
     assert_eq!(of("none", "0 of 20, up to 14 %"), Some(Verdict::NotDecided), "too few trials");
+    assert_eq!(of("none", "0 of 107; 1 more brought nothing, up to 2.8 %"), Some(Verdict::Met));
+    assert_eq!(of("none", "0 of 107; 2 more brought nothing, up to 2.8 %"), Some(Verdict::NotDecided));
+    assert_eq!(of("none", "1 of 107; 2 more brought nothing"), Some(Verdict::Missed));
     assert_eq!(of("none", "84, 99 ms: 1 of 3"), Some(Verdict::Missed));
     assert_eq!(of("none in 1000000", "0 of 119014"), Some(Verdict::NotDecided), "fewer than wanted");
     assert_eq!(of("none in 1000000", "1 of 119014"), Some(Verdict::Missed));

@@ -1,5 +1,6 @@
 //! A probe measures in a partition of its own: it is placed as the one that the requirement is about, which goes on or stands still
-//! meanwhile, and is gone afterwards.
+//! meanwhile, and is gone afterwards. What groups above a partition take from it is a difference of its place. Of one that is stopped
+//! nothing is decided by what cannot be tried there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -126,6 +127,15 @@ metric = "syscall.call_ns"
 at_most = "1 s"
 load = "as-is"
 probe_partition = true
+
+[requirement.C]
+text = "What nobody is there to refuse is not refused."
+partition = "a"
+metric = "command.exit_code"
+at_least = 1
+command = ["/bin/false"]
+inside = true
+load = "as-is"
 "#;
 
 /// A group within a group, of either version, and the file of the outer one that holds its cap.
@@ -158,7 +168,7 @@ impl Drop for Nested {
 
 /// Regression: a cap of a group above (`CPUQuota=` of a slice) was no difference.
 #[test]
-fn what_a_group_above_sets_since_is_a_difference_and_who_is_stopped_has_no_probe() {
+fn what_a_group_above_sets_since_is_a_difference_and_of_who_is_stopped_nothing_is_tried() {
     if !guests_are_there() {
         return;
     }
@@ -186,8 +196,10 @@ fn what_a_group_above_sets_since_is_a_difference_and_who_is_stopped_has_no_probe
     assert_eq!(look(&["--only", "P"])["P"], RequirementVerdict::Fail);
     fs::write(&groups.cap, was.trim()).expect("no cap");
     assert_eq!(look(&["--only", "P"])["P"], RequirementVerdict::Pass);
+    assert_eq!(look(&["--only", "C"])["C"], RequirementVerdict::Pass);
     assert_eq!(bench.call(&["stop", "plant/a"]).code, Some(0));
     assert_eq!(look(&["--only", "S"])["S"], RequirementVerdict::Undecided);
+    assert_eq!(look(&["--only", "C"])["C"], RequirementVerdict::Undecided);
     assert_eq!(bench.call(&["down"]).code, Some(0));
     bench.assert_nothing_left("after a group above had a cap");
 }

@@ -1,7 +1,6 @@
 //! Faults of the groups that hold partitions: weights, caps, throttles of disks, what threads are put into; and a QEMU that is stopped, frozen,
 //! or whose devices are served otherwise.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::process::Command;
@@ -84,41 +83,30 @@ pub fn disks(plant: &mut Plant) {
     plant.row("a: the disk below is throttled, nothing run", &wanted, flipped);
 }
 
-/// What somebody does to threads of a QEMU, and to the groups that hold it, besides its own one.
+/// What somebody does to threads of a QEMU, and to the groups that hold it, besides its own one. Where groups are of version 2 alone, its
+/// own one is all there is.
 pub fn threads(plant: &mut Plant) {
     let there = plant.partition("c");
     let (pid, cpu) = (there.pid, there.threads.first().copied().expect("a virtual CPU"));
-    let confined = RefCell::new(None);
-    let cap = [("cpu.cfs_quota_us", "5000")];
-    let frozen = [("freezer.state", "FROZEN")];
-    let memory = [("memory.limit_in_bytes", "2147483648")];
-    let confine = |what: &str| match what {
-        "a cap on the thread of its CPU" => Confined::thread(pid, cpu, "cpu", &cap),
-        "a limit on its memory" => Confined::process(pid, "memory", &memory),
-        _ => Confined::process(pid, "freezer", &frozen),
-    };
-    for (what, flips) in [
-        ("a cap on the thread of its CPU", "c.place"),
-        ("a limit on its memory", "c.place"),
-        ("frozen", "c.runs"),
+    for (what, flips, group, file, text) in [
+        (
+            "a cap on the thread of its CPU",
+            "c.place",
+            Confined::thread(pid, cpu, "cpu"),
+            "cpu.cfs_quota_us",
+            "5000",
+        ),
+        (
+            "a limit on its memory",
+            "c.place",
+            Confined::process(pid, "memory"),
+            "memory.limit_in_bytes",
+            "2147483648",
+        ),
+        ("frozen", "c.runs", Confined::process(pid, "freezer"), "freezer.state", "FROZEN"),
     ] {
-        let Some(it) = confine(what) else { continue };
-        if what == "frozen" {
-            it.set("freezer.state", "THAWED");
-        }
-        it.release();
-        plant.fault(
-            &format!("c: {what}"),
-            &[flips],
-            |_| *confined.borrow_mut() = confine(what),
-            |_| {
-                let it: Confined = confined.take().expect("it was made");
-                if what == "frozen" {
-                    it.set("freezer.state", "THAWED");
-                }
-                it.release();
-            },
-        );
+        let Some(group) = group else { continue };
+        plant.fault(&format!("c: {what}"), &[flips], |_| group.hold(file, text), |_| group.release());
     }
     let scheduled = |policy: &str| {
         let words = [policy, "--pid", "0", &pid.to_string()];

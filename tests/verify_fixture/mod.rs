@@ -195,20 +195,16 @@ impl Process {
 
     /// A limit on a disk that somebody can put on it.
     pub fn throttle(&self) -> Throttle {
-        let blkio = Path::new("/sys/fs/cgroup/blkio");
-        let by = if blkio.is_dir() {
-            ThrottledBy::Group(blkio.join(format!("bulkhead-faults-{}", self.pid)))
-        } else {
-            ThrottledBy::File(self.group("", "io.max").0)
-        };
+        let by = Confined::process(self.pid, "blkio")
+            .map_or_else(|| ThrottledBy::File(self.group("", "io.max").0), ThrottledBy::Group);
         let disks = fs::read_dir("/sys/block").expect("disks");
         let first = disks.map(|disk| disk.expect("a disk").path().join("dev")).min().expect("a disk");
         let device = fs::read_to_string(first).expect("its number").trim().to_owned();
-        Throttle { pid: self.pid, by, device }
+        Throttle { by, device }
     }
 }
 
-/// A process or thread in a group of version 1 of its own, below the one that it was in.
+/// A group of version 1 below the one that a process is in, for it or for one of its threads.
 pub struct Confined {
     who: String,
     list: &'static str,
@@ -216,39 +212,43 @@ pub struct Confined {
 }
 
 impl Confined {
-    /// A process, where this hierarchy is there.
-    pub fn process(pid: u32, controller: &str, limits: &[(&str, &str)]) -> Option<Self> {
-        Self::of(pid, pid, "cgroup.procs", controller, limits)
+    /// For a process, where this hierarchy is there.
+    pub fn process(pid: u32, controller: &str) -> Option<Self> {
+        Self::of(pid, pid, "cgroup.procs", controller)
     }
 
-    /// A thread alone.
-    pub fn thread(pid: u32, thread: u32, controller: &str, limits: &[(&str, &str)]) -> Option<Self> {
-        Self::of(pid, thread, "tasks", controller, limits)
+    /// For a thread alone.
+    pub fn thread(pid: u32, thread: u32, controller: &str) -> Option<Self> {
+        Self::of(pid, thread, "tasks", controller)
     }
 
-    fn of(pid: u32, who: u32, list: &'static str, controller: &str, limits: &[(&str, &str)]) -> Option<Self> {
+    fn of(pid: u32, who: u32, list: &'static str, controller: &str) -> Option<Self> {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("it runs");
         let own = groups.lines().find_map(|line| {
             let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
             (controllers == controller).then(|| path.trim_start_matches('/').to_owned())
         })?;
-        let folder =
-            Path::new("/sys/fs/cgroup").join(controller).join(own).join(format!("bulkhead-faults-{who}"));
-        fs::create_dir(&folder).expect("a group");
-        for (file, text) in limits {
-            fs::write(folder.join(file), text).expect("a limit");
-        }
-        fs::write(folder.join(list), who.to_string()).expect("it runs");
-        Some(Self { who: who.to_string(), list, folder })
+        let hierarchy = Path::new("/sys/fs/cgroup").join(controller);
+        Some(Self {
+            who: who.to_string(),
+            list,
+            folder: hierarchy.join(own).join(format!("bulkhead-faults-{who}")),
+        })
     }
 
-    /// Says something else in a file of the group.
-    pub fn set(&self, file: &str, text: &str) {
+    /// Puts it there, where a file says this.
+    pub fn hold(&self, file: &str, text: &str) {
+        fs::create_dir(&self.folder).expect("a group");
         fs::write(self.folder.join(file), text).expect("a limit");
+        fs::write(self.folder.join(self.list), &self.who).expect("it runs");
     }
 
     /// Back to where it was.
-    pub fn release(self) {
+    pub fn release(&self) {
+        let freezer = self.folder.join("freezer.state");
+        if freezer.exists() {
+            fs::write(freezer, "THAWED").expect("a state");
+        }
         let above = self.folder.parent().expect("a hierarchy").join(self.list);
         fs::write(above, &self.who).expect("it runs");
         fs::remove_dir(&self.folder).expect("nothing is in it");
@@ -257,14 +257,13 @@ impl Confined {
 
 enum ThrottledBy {
     /// Version 1: a group that the process is moved into.
-    Group(PathBuf),
+    Group(Confined),
     /// Version 2: a file of the group that it is in.
     File(PathBuf),
 }
 
 /// A limit on a disk.
 pub struct Throttle {
-    pid: u32,
     by: ThrottledBy,
     device: String,
 }
@@ -274,13 +273,10 @@ impl Throttle {
     pub fn set(&self, limit: &str) {
         match &self.by {
             ThrottledBy::File(file) => fs::write(file, format!("{} {limit}", self.device)).expect("a limit"),
-            ThrottledBy::Group(folder) => {
+            ThrottledBy::Group(group) => {
                 let (name, most) = limit.split_once('=').expect("a limit");
                 let name = if name == "rbps" { "read_bps" } else { "write_iops" };
-                fs::create_dir(folder).expect("a group");
-                let file = folder.join(format!("blkio.throttle.{name}_device"));
-                fs::write(file, format!("{} {most}", self.device)).expect("a limit");
-                fs::write(folder.join("cgroup.procs"), self.pid.to_string()).expect("it runs");
+                group.hold(&format!("blkio.throttle.{name}_device"), &format!("{} {most}", self.device));
             }
         }
     }
@@ -291,11 +287,7 @@ impl Throttle {
             ThrottledBy::File(file) => {
                 fs::write(file, format!("{} rbps=max wiops=max", self.device)).expect("no limit");
             }
-            ThrottledBy::Group(folder) => {
-                let above = folder.parent().expect("a hierarchy").join("cgroup.procs");
-                fs::write(above, self.pid.to_string()).expect("it runs");
-                fs::remove_dir(folder).expect("nothing is in it");
-            }
+            ThrottledBy::Group(group) => group.release(),
         }
     }
 }
