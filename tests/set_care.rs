@@ -351,7 +351,11 @@ fn a_partition_whose_switch_is_gone_is_not_started_alone() {
     kill(set.watcher_pid.expect("a watcher"));
     kill(set.switches[0].supervisor_pid.expect("a supervisor"));
     kill(set.partitions[0].supervisor_pid.expect("a supervisor"));
+    // Who is killed takes a moment to end.
     bench.wait_for("a", Phase::Lost);
+    bench.wait("watcher and switch are there", |set| {
+        (set.watcher_pid.is_none() && set.switches[0].phase == Phase::Lost).then_some(())
+    });
     for verb in ["start", "restart"] {
         let told = bench.call(&[verb, "a"]);
         assert!(

@@ -153,14 +153,21 @@ impl Bench {
 
     /// Waits until a partition has come so far.
     pub fn wait_for(&self, name: &str, phase: Phase) -> bulkhead::model::partition::set::PartitionStatus {
+        self.wait(&format!("{name} is not {}", phase.word()), |set| {
+            let found = set.partitions.iter().find(|partition| partition.name == name)?;
+            (found.phase == phase).then(|| found.clone())
+        })
+    }
+
+    /// Waits until what `ps` says has what is wanted.
+    pub fn wait<T>(&self, otherwise: &str, found: impl Fn(&SetStatus) -> Option<T>) -> T {
         let until = Instant::now() + PATIENCE;
         loop {
             let set = self.ps();
-            let found = set.iter().flat_map(|set| &set.partitions).find(|partition| partition.name == name);
-            match found {
-                Some(found) if found.phase == phase => return found.clone(),
-                _ => assert!(Instant::now() < until, "{name} is not {}: {set:?}", phase.word()),
+            if let Some(found) = set.as_ref().and_then(&found) {
+                return found;
             }
+            assert!(Instant::now() < until, "{otherwise}: {set:?}");
             std::thread::sleep(Duration::from_millis(30));
         }
     }

@@ -8,7 +8,7 @@
 //!  decided ─► as before: nothing     another verdict: told, with until when it was the old one
 //! ```
 //! The budget fills with time and is emptied by what was used: half of it by looks, so that no round of seconds keeps them waiting, half by
-//! what is measured. A round waits until there is room for what the last one took, the first one of a test for what the longest of others
+//! what is measured. What the program takes to begin and between rounds counts with the looks. A round waits until there is room for what the last one took, the first one of a test for what the longest of others
 //! did; when it takes more, the next ones wait longer.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -262,6 +262,7 @@ impl Watch<'_> {
     ) -> Result<(), E> {
         let began = Instant::now();
         let mut all: Vec<Repeated> = tests.into_iter().map(|test| Repeated::new(test, began)).collect();
+        let mut counted = Duration::ZERO;
         loop {
             if self.tester.cancel.is_cancelled() {
                 return Ok(());
@@ -297,6 +298,9 @@ impl Watch<'_> {
                 it.took = Some(took);
             }
             self.budget.take(what, took);
+            // What this program took until its first round, and between rounds.
+            self.budget.take(Use::Looks, own.saturating_sub(counted));
+            counted = own_cpu_time();
             if is_done && all.iter().all(|one| one.batch.rounds.is_empty()) {
                 // Nothing of ours waits in partitions.
                 self.tester.agents.leave();

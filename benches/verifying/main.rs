@@ -6,13 +6,18 @@
 //! later, and then the limits would be wrong, not the verdicts.
 //!
 //! `cargo bench --bench verifying -- [RUNS] [--seed N] [--busy]`: so many runs (default 20, most of a minute each); `--busy` beside other work.
+//! `cargo bench --bench verifying -- watch [WATCHES] [--busy]`: what a watch takes, so many (default 6) of two minutes each.
 //!
 //! Marks: what is missed by 10 % fails in 9 of 10 runs; of all that is decided at most 1 in 20 differs from what most runs say; what lies
-//! on its limit is decided in 1 of 20 at most.
+//! on its limit is decided in 1 of 20 at most; a watch takes 1 % of the CPUs at most.
 
+#[path = "../busy/mod.rs"]
 mod busy;
+#[path = "../own_sets/mod.rs"]
 mod own_sets;
+#[path = "../verdict/mod.rs"]
 mod verdict;
+mod watching;
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -89,14 +94,19 @@ fn run(words: &[String]) -> Result<Judge> {
     let is_there = |wanted: &str| words.iter().any(|word| word == wanted);
     let after = |name: &str| words.iter().skip_while(|word| *word != name).nth(1);
     let seed: u64 = after("--seed").map_or(Ok(2026), |word| word.parse())?;
-    let runs = words.first().and_then(|word| word.parse().ok()).unwrap_or(20);
+    let named = words.iter().take_while(|word| !word.starts_with("--"));
+    let runs = named.into_iter().find_map(|word| word.parse().ok());
     let sets = OwnSets::of(env!("CARGO_BIN_EXE_bulkhead"))?;
     std::fs::write(sets.path("plant.toml"), SET)?;
     sets.call(&["up", "plant.toml"], &[0])?;
     let busy = is_there("--busy").then(Busy::start);
     let beside = if busy.is_some() { ", beside other work" } else { "" };
     say(&format!("seed {seed}"));
-    let outcome = repeat(&sets, runs, seed, beside);
+    let outcome = if is_there("watch") {
+        watching::shares(&sets, runs.unwrap_or(6), beside)
+    } else {
+        repeat(&sets, runs.unwrap_or(20), seed, beside)
+    };
     drop(busy);
     sets.call(&["down", "plant"], &[0])?;
     outcome
