@@ -194,6 +194,16 @@ fn folders_that_deceive(bench: &Bench, out: &str) {
     let said = check(&page);
     assert!(said.contains("verify.html does not show what verify.json says"), "{said}");
 
+    let easier = copy("easier");
+    let text = fs::read_to_string(easier.join("requirements.toml")).expect("requirements");
+    let forged = text.replacen("text = \"", "text = \"Once in a while: ", 1);
+    assert_ne!(text, forged);
+    fs::write(easier.join("requirements.toml"), &forged).expect("forged");
+    fs::write(easier.join("manifest.json"), manifest.replace(&digest(&text), &digest(&forged)))
+        .expect("forged");
+    let said = check(&easier);
+    assert!(said.contains("requirements.toml has another requirement than was verified"), "{said}");
+
     let zero = copy("zero");
     fs::remove_file(zero.join("verify.html")).expect("there");
     symlink("/dev/zero", zero.join("verify.html")).expect("a link");

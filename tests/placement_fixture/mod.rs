@@ -158,7 +158,7 @@ impl Bench {
         starts.push(at.elapsed());
         let in_words = |why: Reason| format!("{why}; qemu says: {}", complaint(&paused.complaints));
         placed.map_err(in_words)?;
-        let given = read_back(pid, &mut paused.control)?;
+        let given = read_back(pid, None, &mut paused.control)?;
         let found = differences(&case.asked, &disks, &given);
         if !found.is_empty() {
             return Err(format!("asked and given differ: {found:?}").into());

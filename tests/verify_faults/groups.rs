@@ -1,5 +1,5 @@
-//! Faults of the groups that hold partitions: weights, caps, throttles of disks, what threads are put into; and a QEMU that is stopped, frozen,
-//! or whose devices are served otherwise.
+//! Faults of the groups that hold partitions: weights, caps, throttles of disks, what threads are put into; a QEMU that is stopped, frozen,
+//! or whose devices are served otherwise; the same of what serves its files; and switches that stand still.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,6 +7,7 @@ use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use skips::{Need, skip};
 
 use super::{LETTERS, all_of};
 use crate::verify_fixture::{Confined, Plant};
@@ -51,13 +52,23 @@ pub fn shares(plant: &mut Plant) {
         |_| fs::write(&cap, "5000").expect("a cap"),
         |_| fs::write(&cap, lifted).expect("a cap"),
     );
-    let pid = Pid::from_raw(i32::try_from(plant.partition("d").pid).expect("a number"));
+    let pid = plant.partition("d").pid;
     plant.fault(
         "d: its QEMU is stopped",
         &["d.runs"],
-        |_| kill(pid, Signal::SIGSTOP).expect("it runs"),
-        |_| kill(pid, Signal::SIGCONT).expect("it runs"),
+        |_| send(pid, Signal::SIGSTOP),
+        |_| send(pid, Signal::SIGCONT),
     );
+}
+
+fn send(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).expect("a number")), signal).expect("it runs");
+}
+
+/// Gives all threads of a process another policy.
+fn schedule(pid: u32, policy: &str) {
+    let words = ["--all-tasks", policy, "--pid", "0", &pid.to_string()];
+    assert!(Command::new("chrt").args(words).status().expect("chrt").success());
 }
 
 /// Somebody throttles the disk below all folders and images.
@@ -104,6 +115,13 @@ pub fn threads(plant: &mut Plant) {
             "2147483648",
         ),
         ("frozen", "c.runs", Confined::process(pid, "freezer"), "freezer.state", "FROZEN"),
+        (
+            "the thread of its CPU alone is frozen",
+            "c.runs",
+            Confined::thread(pid, cpu, "freezer"),
+            "freezer.state",
+            "FROZEN",
+        ),
     ] {
         let Some(group) = group else { continue };
         plant.fault(&format!("c: {what}"), &[flips], |_| group.hold(file, text), |_| group.release());
@@ -118,4 +136,67 @@ pub fn threads(plant: &mut Plant) {
         |_| scheduled("--idle"),
         |_| scheduled("--other"),
     );
+}
+
+/// What somebody does to the process that serves a partition's files, without which its programs wait at the next one.
+pub fn file_servers(plant: &mut Plant) {
+    let Some(server) = plant.file_server("c") else {
+        return skip(Need::Modules, "no process serves files: this guest's kernel has no virtio-fs");
+    };
+    let pid = server.pid;
+    plant.fault(
+        "c: its file server is stopped",
+        &["c.runs"],
+        |_| send(pid, Signal::SIGSTOP),
+        |_| send(pid, Signal::SIGCONT),
+    );
+    for (what, flips, group, file, text) in [
+        ("frozen", "c.runs", Confined::process(pid, "freezer"), "freezer.state", "FROZEN"),
+        ("capped at 1 % of a CPU", "c.place", Confined::process(pid, "cpu"), "cpu.cfs_quota_us", "1000"),
+        (
+            "limited in its memory",
+            "c.place",
+            Confined::process(pid, "memory"),
+            "memory.limit_in_bytes",
+            "2147483648",
+        ),
+    ] {
+        let Some(group) = group else { continue };
+        plant.fault(
+            &format!("c: its file server is {what}"),
+            &[flips],
+            |_| group.hold(file, text),
+            |_| group.release(),
+        );
+    }
+    let throttle = server.throttle();
+    plant.fault(
+        "c: the disk below is throttled for its file server",
+        &["c.place"],
+        |_| throttle.set("rbps=1048576"),
+        |_| throttle.lift(),
+    );
+    plant.fault(
+        "c: its files are served when nobody else wants a CPU",
+        &["c.place"],
+        |_| schedule(pid, "--idle"),
+        |_| schedule(pid, "--other"),
+    );
+}
+
+/// A switch that stands still. Its supervisor starts it anew after 5 s of that, so links alone are looked at meanwhile.
+pub fn switches(plant: &mut Plant) {
+    let pid = plant.switch("control.1");
+    let look = |plant: &Plant| plant.look(&["--only", "net.links"]);
+    send(pid, Signal::SIGSTOP);
+    let flipped = look(plant);
+    send(pid, Signal::SIGCONT);
+    plant.row("a switch is stopped", &["net.links"], flipped);
+    if let Some(group) = Confined::process(pid, "freezer") {
+        group.hold("freezer.state", "FROZEN");
+        let flipped = look(plant);
+        group.release();
+        plant.row("a switch is frozen", &["net.links"], flipped);
+    }
+    assert_eq!(look(plant), BTreeMap::new(), "it goes on");
 }

@@ -131,6 +131,18 @@ impl Plant {
         Process { pid: one.pid.expect("it runs"), threads: threads.unwrap_or_default() }
     }
 
+    /// The process that serves a partition's files, where one does.
+    pub fn file_server(&self, name: &str) -> Option<Process> {
+        let one = self.status().partitions.into_iter().find(|one| one.name == name).expect("a partition");
+        Some(Process { pid: one.files_pid?, threads: Vec::new() })
+    }
+
+    /// The process of a switch, by the name of its link.
+    pub fn switch(&self, link: &str) -> u32 {
+        let one = self.status().switches.into_iter().find(|one| one.name == link).expect("a switch");
+        one.pid.expect("it runs")
+    }
+
     pub fn call(&self, words: &[&str]) {
         let said = self.bench.call(words);
         assert_eq!(said.code, Some(0), "{said:?}");

@@ -1,15 +1,16 @@
 //! What results rest on: the program, the host's kernel and processor, and of the set each partition as its file has it, its place as the
 //! kernel has it, its QEMU, firmware and guest's kernel, the files that its program's words name, those that it is shown, its image, each
-//! network, and each requirement with the files that its command names; and the places of other sets' partitions.
+//! network, and each requirement with the files that its command names; and other sets' partitions: their entries and places.
 
 mod shown;
+mod within;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use images::Digest;
@@ -17,6 +18,7 @@ use model::partition::set::{PartitionStatus, PartitionUnit, UnitSpec};
 use model::partition::{Content, Given, GivenGroupLimit, GivenIoLimit, Program};
 use model::requirement::Requirements;
 use model::verification::Basis;
+use nix::fcntl::OFlag;
 use partition::run::{find_program, root_of};
 use partition::set::folder;
 use platforms::vm::kernel::{Places, find};
@@ -25,6 +27,7 @@ use units::Nanos;
 
 use crate::conclude;
 use crate::look::{LookedAt, given};
+use within::Within;
 
 /// This program, also when its file has been removed.
 const OWN_FILE: &str = "/proc/self/exe";
@@ -66,12 +69,20 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
             None => add(&format!("program.{name}"), Some(program_words(&program, status, &mut files))),
         }
     }
-    for (name, given) in looked.neighbours() {
-        add(&format!("neighbour.{name}"), Some(place_words(&given)));
+    for (name, given, entry) in looked.neighbours() {
+        // What it runs there is louder or not.
+        let entry = entry.and_then(|entry| of_json(&entry)).unwrap_or_else(|| "entry not known".to_owned());
+        add(&format!("neighbour.{name}"), Some(format!("{}, {entry}", place_words(&given))));
     }
     for (id, requirement) in requirements {
         add(&format!("requirement.{id}"), Some(conclude::digest(requirement)));
-        let named = files.named_by_command(&requirement.command, folder);
+        let named = match &requirement.partition {
+            Some(name) if requirement.inside => {
+                let program = program_of(looked, name);
+                program.map_or_else(String::new, |program| files.named_within(&requirement.command, &program))
+            }
+            _ => files.named_by_command(&requirement.command, folder),
+        };
         if !named.is_empty() {
             add(&format!("command.{id}"), Some(named));
         }
@@ -95,17 +106,32 @@ impl Files {
             std::env::split_paths(&path).map(|one| one.join(word)).find(|one| one.is_file())
         });
         let rest = words.iter().skip(usize::from(program.is_some())).map(|word| folder.join(word));
-        let digests: Vec<String> =
-            found.into_iter().chain(rest).filter_map(|path| self.digest(&path)).collect();
+        self.all(found.into_iter().chain(rest))
+    }
+
+    /// The same of a command that is run beside a partition's program: the files that it finds there.
+    fn named_within(&mut self, words: &[String], program: &Program) -> String {
+        self.all(Within::of(program).named_by(words))
+    }
+
+    fn all(&mut self, paths: impl IntoIterator<Item = PathBuf>) -> String {
+        let digests: Vec<String> = paths.into_iter().filter_map(|path| self.digest(&path)).collect();
         digests.join(" ")
     }
 
     fn digest(&mut self, path: &Path) -> Option<String> {
-        let file = File::open(path).ok()?;
+        // Opening a device may do something.
+        fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
+        let file = open_at_once(path).ok()?;
         let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
         let known = self.digests.entry((about.dev(), about.ino()));
         known.or_insert_with(|| digest(file)).clone()
     }
+}
+
+/// Opens what is said to be a file: should it be a pipe or a terminal by now, nobody is waited for, and it does not become ours.
+fn open_at_once(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits()).open(path)
 }
 
 fn digest(file: File) -> Option<String> {
@@ -149,6 +175,15 @@ fn unit(status: &PartitionStatus) -> Option<PartitionUnit> {
     match folder::read_unit(&status.folder)? {
         UnitSpec::Partition(unit) => Some(*unit),
         UnitSpec::Switch(_) => None,
+    }
+}
+
+/// The program of a partition that is up.
+fn program_of(looked: &LookedAt, name: &str) -> Option<Program> {
+    let status = looked.status.partitions.iter().find(|one| one.name == name)?;
+    match unit(status)?.spec.content {
+        Content::Program(program) => Some(*program),
+        Content::Image => None,
     }
 }
 
@@ -231,5 +266,38 @@ mod tests {
         let with_shell = named(&["sh", "data"]);
         assert!(with_shell.ends_with(&data) && with_shell.len() > data.len(), "found by PATH: {with_shell}");
         assert_eq!(named(&["/bin/sh", "data"]), with_shell, "the same file");
+    }
+
+    #[test]
+    fn a_named_pipe_among_a_commands_words_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().to_owned();
+        nix::unistd::mkfifo(&at.join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        fs::write(at.join("data"), "1").unwrap();
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let words = ["./data", "pipe"].map(str::to_owned);
+            let mut files = Files::default();
+            let pipe = at.join("pipe");
+            // It may have become one after it was looked at.
+            let opened = open_at_once(&pipe).map(drop).is_ok();
+            let _ = done.send((files.digest(&pipe), files.named_by_command(&words, &at), opened));
+        });
+        let (pipe, named, opened) = is_done.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert_eq!((pipe, named.as_str(), opened), (None, Digest::of(b"1").short(), true));
+    }
+
+    #[test]
+    fn what_is_run_in_a_partition_is_the_file_there_and_not_beside_the_requirements() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = folder.path().join("work");
+        fs::create_dir(&work).unwrap();
+        fs::write(work.join("accept.sh"), "1").unwrap();
+        fs::write(folder.path().join("accept.sh"), "other").unwrap();
+        let program = Program { workdir: work.clone(), writable: vec![work.clone()], ..Program::default() };
+        let named = || Files::default().named_within(&["./accept.sh".to_owned()], &program);
+        assert_eq!(named(), Digest::of(b"1").short());
+        fs::write(work.join("accept.sh"), "2").unwrap();
+        assert_eq!(named(), Digest::of(b"2").short(), "it was changed");
     }
 }

@@ -26,11 +26,10 @@ use platforms::Cancel;
 use probes::realtime::become_real_time;
 use units::{Nanos, Reason};
 
-use arrival::Arrivals;
 pub use capacity::{capacity, longest_capacity};
 use heard::Heard;
 pub use responses::{longest, responses};
-use until::Until;
+use until::{Until, UntilOver};
 
 /// Requests that are on their way at once; more are counted as missing.
 const MOST_AT_ONCE: usize = 512;
@@ -279,7 +278,8 @@ impl Asking {
             answered_again_ns: again.map(since),
             restored_ns: None,
             asked: count(asked.len()),
-            lost: count(asked.iter().filter(|one| one.answered.is_none()).count()),
+            // What was lost before anything failed is no part of it.
+            lost: count(asked.iter().filter(is_part).filter(|one| one.answered.is_none()).count()),
             doubled: (self.client.kind == ClientKind::Echo).then(|| count(doubled)),
             waited_ns: Nanos::from_duration(waited),
             undone: String::new(),
@@ -460,12 +460,11 @@ impl Line {
     }
 }
 
-/// Counts what comes back.
+/// Counts what comes back, until a moment after all is over: the last answers have one.
 fn listen(shared: &Shared, stream: &TcpStream) {
     let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
-    let mut reader = BufReader::new(Arrivals::new(stream));
+    let mut reader = BufReader::new(UntilOver::new(stream, &shared.is_over, FOR_GOOD));
     let mut line = Vec::new();
-    let mut over: Option<Instant> = None;
     let mut answers = Vec::with_capacity(USUAL_REQUESTS);
     loop {
         match (&mut reader).take(256).read_until(b'\n', &mut line) {
@@ -474,18 +473,10 @@ fn listen(shared: &Shared, stream: &TcpStream) {
             Ok(_) => {
                 let text = String::from_utf8_lossy(&line);
                 let number = text.trim_end().strip_prefix("bulkhead ").and_then(|number| number.parse().ok());
-                answers.extend(number.map(|number| (number, reader.get_ref().at)));
+                answers.extend(number.map(|number| (number, reader.get_ref().arrived_at())));
                 line.clear();
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                // The last answers have a moment.
-                if shared.is_over.load(Ordering::SeqCst) {
-                    let since = *over.get_or_insert_with(Instant::now);
-                    if since.elapsed() >= FOR_GOOD {
-                        break;
-                    }
-                }
-            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(_) => break,
         }
         shared.take(&mut answers, false);

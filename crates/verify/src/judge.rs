@@ -173,7 +173,9 @@ impl Held<'_> {
         let (values, failed, why) = self.values(rounds);
         let Some(value) = values.last().copied() else { return without_values(failed, why) };
         let holds = self.is_kept_by(value);
-        let reason = format!("it is {}", self.text(value));
+        let why = rounds.last().and_then(|last| values::why(self.metric, &last.seen));
+        let why = why.filter(|_| !holds).map_or_else(String::new, |why| format!(": {why}"));
+        let reason = format!("it is {}{why}", self.text(value));
         Judged {
             verdict: if holds { RequirementVerdict::Pass } else { RequirementVerdict::Fail },
             value: Some(value),
@@ -209,11 +211,11 @@ impl Held<'_> {
             return false;
         };
         match metric {
-            OutageMetric::Duration | OutageMetric::Switchover => {
+            OutageMetric::Duration | OutageMetric::Switchover | OutageMetric::Lost => {
                 outage.first_missing_ns.is_some() && outage.answered_again_ns.is_none()
             }
             OutageMetric::Restoration => outage.restored_ns.is_none(),
-            OutageMetric::Detection | OutageMetric::Lost | OutageMetric::Doubled => false,
+            OutageMetric::Detection | OutageMetric::Doubled => false,
         }
     }
 

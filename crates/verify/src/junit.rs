@@ -25,7 +25,14 @@ pub fn xml(verification: &Verification) -> Result<String, Reason> {
     suite.add_test_cases(verification.requirements.iter().map(|one| case(&verification.set, one)));
     let mut report = Report::new("bulkhead verify");
     report.add_test_suite(suite);
-    report.to_string().map_err(|error| error.to_string().into())
+    let text = report.to_string().map_err(|error| Reason::from(error.to_string()))?;
+    Ok(text.replace(|sign: char| !is_char(sign), "\u{fffd}"))
+}
+
+/// Whether XML 1.0 (§ 2.2) has this character. What a test says may hold others, which no reference can write either; one that is left
+/// makes the whole file no XML.
+fn is_char(sign: char) -> bool {
+    matches!(sign, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
 /// Its name is not the requirement's alone: importers take both for ids, which must differ.
@@ -65,4 +72,32 @@ fn case(set: &str, one: &RequirementResult) -> TestCase {
         case.add_property(Property::new("test", test.as_str()));
     }
     case
+}
+
+#[cfg(test)]
+mod tests {
+    use model::verification::VERIFICATION_VERSION;
+    use units::Nanos;
+
+    use super::*;
+
+    #[test]
+    fn what_is_no_character_of_xml_is_replaced() {
+        let verification = Verification {
+            schema_version: VERIFICATION_VERSION,
+            bulkhead_version: String::new(),
+            set: "a\u{fffe}b\u{ffff}c\u{1}é\u{1f600}<".to_owned(),
+            started_unix_ns: Nanos::ZERO,
+            took_ns: Nanos::ZERO,
+            is_whole: true,
+            basis: model::verification::Basis::new(),
+            requirements: Vec::new(),
+            tests: Vec::new(),
+            history: Vec::new(),
+        };
+        let text = xml(&verification).unwrap();
+        assert!(text.contains("name=\"a\u{fffd}b\u{fffd}cé\u{1f600}&lt;\""), "{text}");
+        assert!(text.chars().all(is_char), "{text}");
+        assert!(['\0', '\u{b}', '\u{1f}', '\u{fffe}', '\u{ffff}'].into_iter().all(|sign| !is_char(sign)));
+    }
 }

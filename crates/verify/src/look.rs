@@ -4,23 +4,26 @@
 mod folders;
 mod host;
 mod sockets;
+mod still;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use model::partition::Given;
 use model::partition::set::{
     PartitionEntry, PartitionSet, PartitionStatus, PartitionUnit, Phase, SetStatus, UnitSpec,
 };
+use model::partition::{Difference, Given};
 use model::requirement::{NetworkProperty, PairProperty, PlacementProperty, Subject};
 use model::verification::Observed;
 use partition::place;
 use partition::set::{folder, status};
-use platforms::cgroup::{MOUNT, is_frozen};
 use platforms::host::threads_of_core;
 use units::Reason;
 
 pub use host::properties as of_host;
+
+/// Ends the name of an entry that says why the metric before it is as it is: evidence for the reader, of which no verdict is made.
+pub const WHY: &str = ".why";
 
 /// Values by the metric's name.
 type Values = BTreeMap<String, Result<f64, Reason>>;
@@ -95,11 +98,15 @@ impl LookedAt {
 
     fn partition(&self, name: &str) -> Values {
         let found = self.named(name);
-        let value = |property: &PlacementProperty| {
-            let (status, entry) = found.clone()?;
-            self.placement(*property, status, entry)
-        };
-        PlacementProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
+        let mut all = Values::new();
+        for property in PlacementProperty::ALL {
+            let mut why = Vec::new();
+            let value =
+                found.clone().and_then(|(status, entry)| self.placement(*property, status, entry, &mut why));
+            all.insert(property.as_str().to_owned(), value);
+            explain(&mut all, property.as_str(), &why);
+        }
+        all
     }
 
     fn placement(
@@ -107,21 +114,20 @@ impl LookedAt {
         property: PlacementProperty,
         status: &PartitionStatus,
         entry: &PartitionEntry,
+        why: &mut Vec<String>,
     ) -> Result<f64, Reason> {
         Ok(match property {
             PlacementProperty::Running => {
-                let goes_on = status.pid.is_some_and(|pid| !stands_still(pid));
-                f64::from(u8::from(status.phase == Phase::Running && goes_on))
+                why.extend(still::of_partition(status));
+                let goes_on = status.phase == Phase::Running && status.pid.is_some() && why.is_empty();
+                f64::from(u8::from(goes_on))
             }
             PlacementProperty::Restarts => f64::from(status.restarts),
             PlacementProperty::Differences => {
-                let spec = unit(&status.folder)?.spec;
-                let given = given(status)?;
-                let since = status
-                    .given
-                    .as_ref()
-                    .map_or(0, |was| place::since_start(&spec.resources, was, &given).len());
-                count(place::differences(&spec.resources, &spec.disks, &given).len().saturating_add(since))
+                let found = differences(status)?;
+                let words = |one: &Difference| format!("{}: {}, now {}", one.what, one.asked, one.given);
+                why.extend(found.iter().map(words));
+                count(found.len())
             }
             PlacementProperty::SharedCpus => {
                 let own = cpus(&given(status)?);
@@ -150,16 +156,20 @@ impl LookedAt {
     fn others(&self, this: &PartitionStatus) -> Vec<BTreeSet<u32>> {
         let own = self.status.partitions.iter().filter(|other| other.folder != this.folder);
         let own = own.filter_map(|other| Some(cpus(&given(other).ok()?)));
-        own.chain(self.neighbours().into_iter().map(|(_, given)| cpus(&given))).collect()
+        own.chain(self.neighbours().into_iter().map(|(_, given, _)| cpus(&given))).collect()
     }
 
-    /// What partitions of other sets were given, by `SET/NAME`.
-    pub fn neighbours(&self) -> Vec<(String, Given)> {
+    /// What partitions of other sets were given, and what their files have of them, by `SET/NAME`.
+    pub fn neighbours(&self) -> Vec<(String, Given, Option<PartitionEntry>)> {
         let names = status::names(&self.root).into_iter().filter(|name| *name != self.status.set);
         let sets = names.filter_map(|name| status::status(&self.root, &name));
         let of_set = |set: SetStatus| {
+            let mut entries = folder::read_set(&self.root.join(&set.set)).map(|record| record.set.partitions);
             let all = set.partitions.into_iter();
-            all.filter_map(move |one| Some((format!("{}/{}", set.set, one.name), given(&one).ok()?)))
+            all.filter_map(move |one| {
+                let entry = entries.as_mut().and_then(|all| all.remove(&one.name));
+                Some((format!("{}/{}", set.set, one.name), given(&one).ok()?, entry))
+            })
         };
         sets.flat_map(of_set).collect()
     }
@@ -221,10 +231,13 @@ impl LookedAt {
             .switches
             .iter()
             .filter(|switch| switch.name.rsplit_once('.').is_some_and(|(network, _)| network == name));
-        let (mut up, mut restarts) = (0, 0);
+        let (mut up, mut restarts, mut why) = (0, 0, Vec::new());
         for switch in switches {
-            up += usize::from(switch.phase == Phase::Running && switch.pid.is_some());
+            // Of one that does not move frames the cards of its plugs say soon that they have no carrier.
+            let still = switch.pid.and_then(still::of_process);
+            up += usize::from(switch.phase == Phase::Running && switch.pid.is_some() && still.is_none());
             restarts += switch.restarts;
+            why.extend(still.map(|how| format!("the switch of {} {how}", switch.name)));
         }
         let value = |property: &NetworkProperty| match property {
             _ if !there => {
@@ -233,7 +246,10 @@ impl LookedAt {
             NetworkProperty::LinksUp => Ok(count(up)),
             NetworkProperty::Restarts => Ok(f64::from(restarts)),
         };
-        NetworkProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
+        let mut all: Values =
+            NetworkProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect();
+        explain(&mut all, NetworkProperty::LinksUp.as_str(), &why);
+        all
     }
 }
 
@@ -256,11 +272,20 @@ fn unit(kept: &Path) -> Result<PartitionUnit, Reason> {
     }
 }
 
-/// Whether a process is stopped (`T`), held by a tracer (`t`; proc(5)), or frozen with its cgroup.
-fn stands_still(pid: u32) -> bool {
-    let said = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-    said("stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']))
-        || is_frozen(&said("cgroup"), Path::new(MOUNT))
+/// What is not as its file asks for, and what somebody changed since it was started.
+fn differences(status: &PartitionStatus) -> Result<Vec<Difference>, Reason> {
+    let spec = unit(&status.folder)?.spec;
+    let given = given(status)?;
+    let mut all = place::differences(&spec.resources, &spec.disks, &given);
+    all.extend(status.given.iter().flat_map(|was| place::since_start(&spec.resources, was, &given)));
+    Ok(all)
+}
+
+/// Says beside a metric why it is as it is, where there is something to say.
+fn explain(values: &mut Values, metric: &str, why: &[String]) {
+    if !why.is_empty() {
+        values.insert(format!("{metric}{WHY}"), Err(why.join("; ").into()));
+    }
 }
 
 fn cpus(given: &Given) -> BTreeSet<u32> {

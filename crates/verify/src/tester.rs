@@ -159,7 +159,8 @@ impl Tester<'_> {
             }
             TestKind::Responses { subject, client, load } => {
                 let cancel = self.cancel;
-                let ask = || told(client::responses(client, cancel), Observed::Responses, cancel);
+                let ask =
+                    || told(client::responses(client, number == 1, cancel), Observed::Responses, cancel);
                 self.agents.beside(subject, load, client::longest(client), seed, ask)
             }
             TestKind::Capacity { subject, client, load } => {

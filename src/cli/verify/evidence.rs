@@ -18,7 +18,7 @@ use model::verification::{Observed, RequirementResult, TestRound, VERIFICATION_V
 use platforms::ledger;
 use platforms::own_folder::{Others, OwnFolder};
 use verify::command::says_otherwise;
-use verify::conclude::conclude;
+use verify::conclude::{self, conclude};
 use verify::journal::{self, JOURNAL_FILE};
 use verify::junit;
 
@@ -173,6 +173,17 @@ fn shows(folder: &Path, said: &Verification) -> anyhow::Result<Vec<String>> {
     Ok(all.map(|(name, _)| format!("{name} does not show what {RESULTS} says")).collect())
 }
 
+/// Requirements that are not those which the verdicts rest on; only the program that took their digests can say so.
+fn rewritten(wanted: &RequirementFile, said: &Verification) -> Vec<String> {
+    if said.bulkhead_version != env!("CARGO_PKG_VERSION") {
+        return Vec::new();
+    }
+    let is_other = |id: &str, digest: String| said.basis.get(&format!("requirement.{id}")) != Some(&digest);
+    let all = wanted.requirements.iter();
+    let others = all.filter(|(id, one)| is_other(id, conclude::digest(one)));
+    others.map(|(id, _)| format!("{id}: {REQUIREMENTS} has another requirement than was verified")).collect()
+}
+
 /// Checks digests, and derives every verdict anew.
 pub(super) fn check(folder: &Path, args: &VerifyArgs) -> Ends {
     let manifest = read(folder, MANIFEST).or_bad_input()?;
@@ -201,6 +212,7 @@ pub(super) fn check(folder: &Path, args: &VerifyArgs) -> Ends {
     wrong.extend(shows(folder, &said).or_broke()?);
     wrong.extend(runs.iter().flat_map(|run| &run.rounds).filter_map(output_differs));
     let (again, tests) = conclude(&wanted.requirements, &runs, &said.basis);
+    wrong.extend(rewritten(&wanted, &said));
     for one in &again {
         let other = said.requirements.iter().find(|other| other.id == one.id);
         let differs = other.map_or_else(

@@ -20,15 +20,30 @@ pub struct Given {
     pub cpu_cap_percent: Option<u32>,
     /// One per disk, in their order.
     pub disks: Vec<GivenDisk>,
-    /// Limits that its cgroups put on disks of the host.
+    /// Limits that cgroups put on disks of the host, of QEMU, its threads, and what serves its files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub io_limits: Vec<GivenIoLimit>,
-    /// What other cgroups set for it: those above its own, and those that some of its threads were put into.
+    /// What other cgroups set for it: those above its own, and those that some of its threads, or what serves its files, were put into.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub group_limits: Vec<GivenGroupLimit>,
     /// QEMU's first thread, which serves its devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulator: Option<GivenCpu>,
+    /// The process that serves its files, where one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<GivenServer>,
+}
+
+/// The process that serves a partition's files. What its cgroups set is told with what QEMU's do.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct GivenServer {
+    /// Its number.
+    pub pid: u32,
+    /// CPU group that holds it, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// Its threads, of which it starts more and ends some: one of those that may run on the same CPUs and are scheduled alike.
+    pub threads: Vec<GivenCpu>,
 }
 
 /// A virtual CPU, or what serves the devices.

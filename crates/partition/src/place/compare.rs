@@ -2,8 +2,8 @@
 
 use super::{priority, threads};
 use model::partition::{
-    Difference, DiskSpec, Given, GivenCpu, GivenGroupLimit, GivenIoLimit, GroupLimitKind, NumberList,
-    Priority, Resources,
+    Difference, DiskSpec, Given, GivenCpu, GivenGroupLimit, GivenIoLimit, GivenServer, GroupLimitKind,
+    NumberList, Priority, Resources,
 };
 use units::Bytes;
 
@@ -38,8 +38,8 @@ pub fn differences(
 }
 
 /// What nobody asked for, and somebody has changed since the partition was started: a weight, a cap, fewer CPUs, another scheduling, a
-/// lower limit on a disk of the host; in groups above, and for threads that were put elsewhere, as well. A limit that was lifted leaves
-/// QEMU's own throttle.
+/// lower limit on a disk of the host; in groups above, and for threads that were put elsewhere, as well; and of the process that serves its
+/// files. A limit that was lifted leaves QEMU's own throttle.
 pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Difference> {
     let mut found = Found::default();
     if asked.cpu_weight.is_none() {
@@ -59,6 +59,9 @@ pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Differenc
     if let (Some(before), Some(emulator)) = (&was.emulator, &now.emulator) {
         found.fewer("emulator.allowed", before, emulator);
         found.unless_equal("emulator.scheduling", &before.scheduling, &emulator.scheduling);
+    }
+    if let Some(before) = &was.files {
+        server(before, now.files.as_ref(), &mut found);
     }
     for limit in &now.group_limits {
         let is_same = |old: &&GivenGroupLimit| (&old.cgroup, old.what) == (&limit.cgroup, limit.what);
@@ -86,6 +89,34 @@ pub fn since_start(asked: &Resources, was: &Given, now: &Given) -> Vec<Differenc
     found.0
 }
 
+/// What serves its files: each of its threads may run where one could and is scheduled as one was; and the group that weighed it holds
+/// it, or another one does, which is told with those of all threads.
+fn server(was: &GivenServer, now: Option<&GivenServer>, found: &mut Found) {
+    let Some(now) = now else {
+        return found.add("files", &format!("served by process {}", was.pid), "served by none");
+    };
+    if now.cgroup.is_none() {
+        found.unless_equal("files.cgroup", &word(was.cgroup.as_ref()), "none");
+    }
+    let each = |of: &dyn Fn(&GivenCpu) -> String| -> String {
+        was.threads.iter().map(of).collect::<Vec<_>>().join(" or ")
+    };
+    for thread in &now.threads {
+        if !was.threads.iter().any(|before| is_within(before, thread)) {
+            let before = each(&|before| before.allowed.to_string());
+            found.add("files.allowed", &before, &thread.allowed.to_string());
+        }
+        if !was.threads.iter().any(|before| before.scheduling == thread.scheduling) {
+            found.add("files.scheduling", &each(&|before| before.scheduling.clone()), &thread.scheduling);
+        }
+    }
+}
+
+/// Whether a thread may still run on all CPUs on which it could.
+fn is_within(before: &GivenCpu, now: &GivenCpu) -> bool {
+    before.allowed.numbers().iter().all(|one| now.allowed.numbers().contains(one))
+}
+
 #[derive(Default)]
 struct Found(Vec<Difference>);
 
@@ -97,7 +128,7 @@ impl Found {
     }
 
     fn fewer(&mut self, what: &str, before: &GivenCpu, now: &GivenCpu) {
-        if !before.allowed.numbers().iter().all(|one| now.allowed.numbers().contains(one)) {
+        if !is_within(before, now) {
             self.add(what, &before.allowed.to_string(), &now.allowed.to_string());
         }
     }
@@ -340,6 +371,34 @@ mod tests {
         );
         assert_eq!(told(&more), ["memory_bytes 9 8 in /a"], "more is no difference");
         assert_eq!(told(&was), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_was_done_to_the_process_that_serves_its_files_is_told() {
+        let thread = |allowed: &str, scheduling: &str| GivenCpu {
+            thread: 9,
+            allowed: allowed.parse().unwrap(),
+            scheduling: scheduling.to_owned(),
+        };
+        let given = |cgroup: Option<&str>, threads| Given {
+            files: Some(GivenServer { pid: 9, cgroup: cgroup.map(ToOwned::to_owned), threads }),
+            ..Given::default()
+        };
+        let was = given(Some("/g"), vec![thread("0-3", "usual")]);
+        let told = |was: &Given, now: &Given| -> Vec<String> {
+            let all = since_start(&Resources::usual(1, Mebibytes::from_mib(64)), was, now).into_iter();
+            all.map(|one| format!("{}: {}, {}", one.what, one.asked, one.given)).collect()
+        };
+        let now = given(None, vec![thread("0-4", "usual"), thread("0-1", "policy 5")]);
+        let wanted =
+            ["files.cgroup: /g, none", "files.allowed: 0-3, 0-1", "files.scheduling: usual, policy 5"];
+        assert_eq!(told(&was, &now), wanted);
+        let gone = Given::default();
+        assert_eq!(told(&was, &gone), ["files: served by process 9, served by none"]);
+        let another = given(Some("/h"), vec![thread("0-3", "usual")]);
+        assert_eq!(told(&was, &another), Vec::<String>::new(), "what that group sets is told by itself");
+        assert_eq!(told(&gone, &now), Vec::<String>::new(), "of sets that are older nobody knows how it was");
+        assert_eq!(told(&was, &was), Vec::<String>::new());
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  QEMU:   threads of the CPUs, size of the memory, where its first byte lies, throttles of the disks
-//!  kernel: status and stat of each thread, numa_maps, the files of its cgroups
+//!  kernel: status and stat of each thread, numa_maps, the files of its cgroups; the same of what serves its files
 //! ```
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::threads::ANSWER_GRACE;
 use super::topology::text;
 use super::{priority, threads};
-use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory};
+use model::partition::{Given, GivenCpu, GivenDisk, GivenMemory, GivenServer};
 use platforms::cgroup::{MOUNT, group_files, group_limits, io_limits};
 use platforms::host::numa_maps;
 use platforms::vm::guest_memory;
@@ -23,25 +23,18 @@ use units::{Bytes, Reason};
 /// Threads of a QEMU that are looked at.
 const MOST_THREADS: usize = 1024;
 
-/// Reads back what the partition of this QEMU was given.
+/// Reads back what the partition of this QEMU was given, and the process that serves its `files`.
 ///
 /// # Errors
 /// QEMU or the kernel does not say.
-pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, Reason> {
+pub fn read_back(pid: u32, files: Option<u32>, control: &mut Qmp) -> Result<Given, Reason> {
     let cpus =
         threads::of_cpus(control)?.into_iter().map(|thread| cpu(pid, thread)).collect::<Result<_, _>>()?;
-    let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
-    let group = group_files(&own, Path::new(MOUNT));
     Ok(Given {
         cpus,
         memory: memory(pid, control)?,
-        cgroup: group.path.map(|path| path.display().to_string()),
-        cpu_weight: group.weight,
-        cpu_cap_percent: group.cap_percent,
         disks: disks(&control.query("query-block", &Value::Null, ANSWER_GRACE)?),
-        io_limits: io_limits(&own, Path::new(MOUNT)),
-        group_limits: group_limits(&own, &groups_of_threads(pid), Path::new(MOUNT)),
-        emulator: Some(cpu(pid, pid)?),
+        ..of_processes(pid, files)?
     })
 }
 
@@ -51,21 +44,47 @@ pub fn read_back(pid: u32, control: &mut Qmp) -> Result<Given, Reason> {
 /// # Errors
 /// The kernel does not say, or a thread is gone.
 pub fn look_again(pid: u32, was: &Given) -> Result<Given, Reason> {
-    let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
-    let group = group_files(&own, Path::new(MOUNT));
     let memory = numa_maps::read(pid)?;
     let memory = memory.map(|maps| numa_maps::guest_memory(&maps, None, was.memory.size)).transpose();
     Ok(Given {
         cpus: was.cpus.iter().map(|one| cpu(pid, one.thread)).collect::<Result<_, _>>()?,
         memory: memory?.unwrap_or_else(|| GivenMemory { size: was.memory.size, ..GivenMemory::default() }),
+        disks: was.disks.clone(),
+        ..of_processes(pid, was.files.as_ref().map(|server| server.pid))?
+    })
+}
+
+/// What the kernel says of QEMU's groups, of what serves its devices, and of what serves its files: all but its CPUs, memory and disks.
+fn of_processes(pid: u32, files: Option<u32>) -> Result<Given, Reason> {
+    let own = text(format!("/proc/{pid}/cgroup").as_ref())?;
+    let group = group_files(&own, Path::new(MOUNT));
+    let mut groups = groups_of_threads(pid);
+    groups.extend(files.into_iter().flat_map(groups_of_threads));
+    Ok(Given {
         cgroup: group.path.map(|path| path.display().to_string()),
         cpu_weight: group.weight,
         cpu_cap_percent: group.cap_percent,
-        disks: was.disks.clone(),
-        io_limits: io_limits(&own, Path::new(MOUNT)),
-        group_limits: group_limits(&own, &groups_of_threads(pid), Path::new(MOUNT)),
+        io_limits: io_limits(&own, &groups, Path::new(MOUNT)),
+        group_limits: group_limits(&own, &groups, Path::new(MOUNT)),
         emulator: Some(cpu(pid, pid)?),
+        files: files.and_then(server),
+        ..Given::default()
     })
+}
+
+/// The process that serves a partition's files; none where it is gone, and QEMU will be soon.
+fn server(pid: u32) -> Option<GivenServer> {
+    let own = text(format!("/proc/{pid}/cgroup").as_ref()).ok()?;
+    let mut kinds: Vec<GivenCpu> = Vec::new();
+    // One that has ended meanwhile runs nowhere.
+    for one in threads::all_threads(pid).ok()?.into_iter().filter_map(|thread| cpu(pid, thread).ok()) {
+        let is_alike = |other: &GivenCpu| other.allowed == one.allowed && other.scheduling == one.scheduling;
+        if !kinds.iter().any(is_alike) {
+            kinds.push(one);
+        }
+    }
+    let cgroup = group_files(&own, Path::new(MOUNT)).path.map(|path| path.display().to_string());
+    Some(GivenServer { pid, cgroup, threads: kinds })
 }
 
 /// Where all threads are, whoever put them there. They come and go: one that is gone meanwhile is nowhere.

@@ -121,7 +121,11 @@ pub fn allowed_in(status: &str, name: &str) -> Result<NumberList, Reason> {
     line.ok_or_else(|| format!("it has no {name}"))?.parse()
 }
 
-fn all_threads(pid: u32) -> Result<Vec<u32>, Reason> {
+/// All threads of a process.
+///
+/// # Errors
+/// It is gone.
+pub fn all_threads(pid: u32) -> Result<Vec<u32>, Reason> {
     let folder = format!("/proc/{pid}/task");
     let entries = fs::read_dir(&folder).map_err(|error| format!("cannot list {folder}: {error}"))?;
     let names = entries.filter_map(Result::ok).map(|entry| entry.file_name());

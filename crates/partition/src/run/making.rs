@@ -183,7 +183,7 @@ impl Created {
         let (pid, files) = (self.machine.pid(), self.machine.files_pid());
         let control = self.machine.control();
         place::place(&spec.resources, pid, files, control)?;
-        let given = place::read_back(pid, control)?;
+        let given = place::read_back(pid, files, control)?;
         sections::check_given(&spec.sections, control)?;
         let differences = place::differences(&spec.resources, &spec.disks, &given);
         tell(Event::Placed(Box::new(given)));

@@ -9,8 +9,8 @@ use super::folder::Mark;
 use super::{channels, folder, logs, process, resolve, supervisor, watch};
 use model::partition::is_name;
 use model::partition::set::{
-    ChannelEntry, ChannelStatus, KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase, SetStatus,
-    SwitchStatus, Wiring,
+    ChannelEntry, ChannelStatus, KeptState, PartitionEntry, PartitionSet, PartitionStatus, Phase,
+    ProcessName, SetStatus, SwitchStatus, Wiring,
 };
 
 /// Most sets that are looked at.
@@ -99,7 +99,8 @@ fn partition(name: &str, entry: &PartitionEntry, folder: &Path, addresses: Vec<S
         name: name.to_owned(),
         phase,
         seconds: seconds(phase, state.as_ref()),
-        pid: running(state.as_ref()),
+        pid: running(state.as_ref().and_then(|state| state.process.as_ref())),
+        files_pid: running(state.as_ref().and_then(|state| state.files.as_ref())),
         supervisor_pid: folder::read_supervisor(folder).filter(process::is_alive).map(|process| process.pid),
         engine: state.as_ref().and_then(|state| state.engine.clone()),
         cpus: entry.cpus,
@@ -123,9 +124,8 @@ fn seconds(phase: Phase, state: Option<&KeptState>) -> u64 {
     supervisor::now().saturating_sub(since).to_duration().as_secs()
 }
 
-/// Number of its process, if that lives.
-fn running(state: Option<&KeptState>) -> Option<u32> {
-    let process = state.and_then(|state| state.process.as_ref());
+/// Number of a process, if that lives.
+fn running(process: Option<&ProcessName>) -> Option<u32> {
     process.filter(|process| process::is_alive(process)).map(|process| process.pid)
 }
 
@@ -138,7 +138,7 @@ fn switches(set: &PartitionSet, path: &Path) -> Vec<SwitchStatus> {
         .map(|link| {
             let folder = path.join("n").join(&link);
             let (phase, state) = phase(&folder);
-            let pid = running(state.as_ref());
+            let pid = running(state.as_ref().and_then(|state| state.process.as_ref()));
             SwitchStatus {
                 name: link,
                 // One that was killed does not run, also before its supervisor has seen that.

@@ -116,9 +116,9 @@ fn memory_of(folder: &Path) -> Option<u64> {
     text.trim().parse().ok().filter(|limit| *limit < NO_MEMORY_LIMIT)
 }
 
-/// What groups set for a process and its threads, with these texts of `/proc/PID/cgroup` and `/proc/PID/task/TID/cgroup`, that its own
-/// group's files ([`group_files`]) do not say: weights and caps of the groups above, those of a group that a thread alone was put into, and
-/// limits on memory. Each holds for all that is below.
+/// What groups set for a process, its threads and others that work for it, with these texts of `/proc/PID/cgroup` and
+/// `/proc/PID/task/TID/cgroup`, that its own group's files ([`group_files`]) do not say: weights and caps of the groups above, those of a
+/// group that a thread alone was put into, and limits on memory. Each holds for all that is below.
 pub fn group_limits(own: &str, threads: &[String], mount: &Path) -> Vec<GivenGroupLimit> {
     let own_group = group_files(own, mount).path;
     let mut all: Vec<GivenGroupLimit> = Vec::new();
@@ -170,10 +170,21 @@ pub fn is_frozen(own: &str, mount: &Path) -> bool {
         || state.is_some_and(|state| state.trim() != "THAWED")
 }
 
-/// Limits on disks that hold for the process with this `/proc/PID/cgroup`, with cgroups mounted below `mount`. Those of version 2 hold for
-/// all groups below, those of version 1 for the process's own group alone. Sources: the kernel's
-/// `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/blkio-controller.rst`.
-pub fn io_limits(own: &str, mount: &Path) -> Vec<GivenIoLimit> {
+/// Limits on disks that hold for the process with this `/proc/PID/cgroup`, and for threads and others that work for it with these, with
+/// cgroups mounted below `mount`. Those of version 2 hold for all groups below, those of version 1 for what is in the group itself alone.
+/// Sources: the kernel's `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/blkio-controller.rst`.
+pub fn io_limits(own: &str, others: &[String], mount: &Path) -> Vec<GivenIoLimit> {
+    let mut all: Vec<GivenIoLimit> = Vec::new();
+    let elsewhere = others.iter().map(String::as_str).filter(|text| *text != own);
+    for limit in [own].into_iter().chain(elsewhere).flat_map(|text| io_limits_at(text, mount)) {
+        if !all.contains(&limit) {
+            all.push(limit);
+        }
+    }
+    all
+}
+
+fn io_limits_at(own: &str, mount: &Path) -> Vec<GivenIoLimit> {
     let places = Places::of(own);
     let mut all = Vec::new();
     if let Some((top, below)) = mount_point(mount).zip(places.unified) {
@@ -282,7 +293,17 @@ mod tests {
         let said = |own: &str| {
             let words =
                 |one: GivenIoLimit| format!("{} {} {}", one.device, one.what.as_str(), one.most_per_s);
-            io_limits(own, mount.path()).into_iter().map(words).collect::<Vec<_>>()
+            let others = ["7:blkio:/c\n".to_owned(), own.to_owned()];
+            let of = |others: &[String]| -> Vec<String> {
+                io_limits(own, others, mount.path()).into_iter().map(words).collect()
+            };
+            let alone = of(&[]);
+            assert_eq!(of(&others[1..]), alone, "what is where it is adds nothing");
+            let with_others = of(&others);
+            let is_there = alone.iter().any(|limit| limit == "8:0 rbps 9");
+            assert_eq!(with_others.len(), alone.len() + usize::from(!is_there), "{with_others:?}");
+            assert!(with_others.iter().any(|limit| limit == "8:0 rbps 9"), "{with_others:?}");
+            alone
         };
         assert_eq!(said("7:blkio:/c\n0::/a/b\n"), ["7:0 rbps 1", "7:0 riops 2", "8:0 wbps 5", "8:0 rbps 9"]);
         assert_eq!(said("7:blkio:/\n0::/\n"), ["8:0 wiops 3"]);

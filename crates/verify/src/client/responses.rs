@@ -2,7 +2,10 @@
 //!
 //! ```text
 //!  asks ─► first answer ─► counts for a round ─► asks no more ─► waits for what is on its way ─► a histogram of the round
+//!           └ of a later round: until it is known what became of the first request
 //! ```
+//! Rounds that each waited for an answer would see a server that refuses half of the time only while it answers.
+//!
 //! Requests go out when they are due, so what waits behind a slow one is slow as well (no coordinated omission). What is not answered in
 //! time counts as having taken all of that time; the limits of requirements lie below it.
 
@@ -37,13 +40,16 @@ fn round(client: &Client) -> Duration {
     ROUND.max(client.period_ms.to_duration() * ROUND_REQUESTS)
 }
 
-/// Asks for a round.
+/// Asks for a round. The first one begins with an answer, and so does each of a client that has several addresses and must find who
+/// answers; others begin whether they are answered or not.
 ///
 /// # Errors
 /// Nothing is answered, or the user interrupts.
-pub fn responses(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
+pub fn responses(client: &Client, is_first: bool, cancel: &Cancel) -> Result<Responses, Reason> {
     let asking = Asking::start(client)?;
-    if !wait(first_within(client), cancel, || asking.counts().1 > 0)? {
+    if !is_first && client.at.all().len() == 1 {
+        wait(first_within(client), cancel, || asking.first_is_known())?;
+    } else if !wait(first_within(client), cancel, || asking.counts().1 > 0)? {
         return Err(format!(
             "none of {} requests to {} was answered within {} ms, in {} s",
             asking.counts().0,
@@ -61,6 +67,10 @@ pub fn responses(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> 
 }
 
 impl Asking {
+    fn first_is_known(&self) -> bool {
+        self.shared.requests().first().is_some_and(|first| !self.is_open(first))
+    }
+
     fn all_are_answered(&self, from: usize) -> bool {
         self.shared.requests().iter().skip(from).all(|one| one.answered.is_some())
     }

@@ -1,7 +1,8 @@
 //! Clients against servers that vanish and come back when the test says so, lose lines, and send some twice.
 
-use std::net::{Shutdown, TcpListener};
-use std::sync::atomic::AtomicU32;
+mod server;
+
+use std::net::TcpListener;
 
 use model::requirement::OneOrMore;
 use model::verification::ClientCycles;
@@ -9,156 +10,13 @@ use platforms::Cancel;
 use units::Millis;
 
 use super::*;
+use server::{
+    BURST_EVERY, BURSTS, FROZEN, GONE, IN_A_BURST, ONE_BY_ONE, SILENT, SLOW, SLUGGISH, SLUGGISH_TAKES,
+    Server, TAKES, TWICE, UP,
+};
 
 /// Generous: what takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a server does with each line or connection.
-const UP: u32 = 0;
-/// It takes connections, and cuts them off.
-const GONE: u32 = 1;
-/// It takes what comes and answers nothing.
-const SILENT: u32 = 2;
-/// It answers twice.
-const TWICE: u32 = 3;
-/// It stands still for [`STANDS_STILL`] before each tenth answer.
-const SLOW: u32 = 4;
-const STANDS_STILL: Duration = Duration::from_millis(40);
-/// It answers one after the other, and takes [`TAKES`] for each.
-const ONE_BY_ONE: u32 = 5;
-const TAKES: Duration = Duration::from_millis(30);
-/// It takes [`SLUGGISH_TAKES`] for each, all at once.
-const SLUGGISH: u32 = 7;
-const SLUGGISH_TAKES: Duration = Duration::from_millis(900);
-/// Whoever comes waits until it goes on, and is answered then.
-const FROZEN: u32 = 6;
-/// It answers [`IN_A_BURST`] in each [`BURST_EVERY`].
-const BURSTS: u32 = 8;
-const IN_A_BURST: u32 = 24;
-const BURST_EVERY: Duration = Duration::from_millis(400);
-
-/// What all connections of a server share. Each server has its own: other tests would take its turns.
-#[derive(Default)]
-struct Turns {
-    /// Whose answer it is.
-    turn: Mutex<()>,
-    /// When the burst ends in which answers are given, and how many have been.
-    burst: Mutex<(Option<Instant>, u32)>,
-}
-
-impl Turns {
-    /// Waits for its turn in a burst.
-    fn burst(&self) {
-        let mut burst = self.burst.lock().unwrap_or_else(PoisonError::into_inner);
-        let ends = *burst.0.get_or_insert_with(|| Instant::now() + BURST_EVERY);
-        if burst.1 >= IN_A_BURST {
-            thread::sleep(ends.saturating_duration_since(Instant::now()));
-        }
-        let now = Instant::now();
-        if now >= ends {
-            *burst = (Some(now + BURST_EVERY), 0);
-        }
-        burst.1 += 1;
-    }
-}
-
-struct Server {
-    state: Arc<AtomicU32>,
-    client: Client,
-}
-
-impl Server {
-    /// On a port of its own, for as long as the test runs.
-    fn start(kind: ClientKind) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let at = listener.local_addr().expect("an address");
-        let state = Arc::new(AtomicU32::new(UP));
-        let (says, turns) = (Arc::clone(&state), Arc::new(Turns::default()));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                let stream = stream.expect("a connection");
-                let (state, turns) = (Arc::clone(&says), Arc::clone(&turns));
-                thread::spawn(move || serve(&stream, kind, &state, &turns));
-            }
-        });
-        let (period_ms, answer_within_ms) = (Millis::from_millis(5), Millis::from_millis(300));
-        Self {
-            state,
-            client: Client {
-                kind,
-                at: OneOrMore::one(at),
-                path: "/".to_owned(),
-                period_ms,
-                answer_within_ms,
-                concurrency: 8,
-            },
-        }
-    }
-
-    fn set(&self, state: u32) {
-        self.state.store(state, Ordering::SeqCst);
-    }
-}
-
-fn serve(mut stream: &TcpStream, kind: ClientKind, state: &AtomicU32, turns: &Turns) {
-    stream.set_read_timeout(Some(Duration::from_millis(2))).expect("a deadline");
-    let (mut waiting, mut chunk, mut answers) = (Vec::new(), [0; 4096], 0);
-    if kind == ClientKind::Greeting && state.load(Ordering::SeqCst) == UP {
-        let _ = stream.write_all(b"220 hello\r\n");
-        return;
-    }
-    loop {
-        let now = state.load(Ordering::SeqCst);
-        if now == GONE {
-            let _ = stream.shutdown(Shutdown::Both);
-            return;
-        }
-        match stream.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(count) => waiting.extend_from_slice(&chunk[..count]),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => continue,
-            Err(_) => return,
-        }
-        while let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = waiting.drain(..=end).collect();
-            // Who closes while something is unread cuts off (RST), and its answer may be lost.
-            if kind == ClientKind::Http && line != b"\r\n" {
-                continue;
-            }
-            let answer =
-                if kind == ClientKind::Http { b"HTTP/1.1 204 No Content\r\n\r\n".to_vec() } else { line };
-            while state.load(Ordering::SeqCst) == FROZEN {
-                thread::sleep(Duration::from_millis(2));
-            }
-            let now = state.load(Ordering::SeqCst);
-            let times = match now {
-                UP | SLOW | ONE_BY_ONE | SLUGGISH | BURSTS => 1,
-                TWICE => 2,
-                _ => 0,
-            };
-            answers += 1;
-            if now == ONE_BY_ONE {
-                let _turn = turns.turn.lock().unwrap_or_else(PoisonError::into_inner);
-                thread::sleep(TAKES);
-            }
-            if now == BURSTS {
-                turns.burst();
-            }
-            if now == SLUGGISH {
-                thread::sleep(SLUGGISH_TAKES);
-            }
-            if now == SLOW && answers % 10 == 0 {
-                thread::sleep(STANDS_STILL);
-            }
-            for _ in 0..times {
-                let _ = stream.write_all(&answer);
-            }
-            if kind == ClientKind::Http {
-                return;
-            }
-        }
-    }
-}
 
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
@@ -345,11 +203,56 @@ fn a_slow_server_that_was_gone_is_not_kept_from_coming_back() {
     until("an end", || asking.since(failed_at) == Answering::AnsweredForGood);
 }
 
+/// Regression: what was asked while a server was still starting counted as lost when it failed later.
+#[test]
+fn what_was_lost_before_a_failure_is_no_part_of_it() {
+    let (server, began) = (Server::start(ClientKind::Http), Instant::now());
+    server.set(SILENT);
+    let asking = Asking::start(&server.client).expect("a thread");
+    until("a request that is lost", || asking.missing_since(began) > 0);
+    server.set(UP);
+    until("answers in a row", || asking.answered_in_a_row() >= 20);
+    let failed_at = Instant::now() + asking.within();
+    until("the moment of the failure", || Instant::now() >= failed_at);
+    assert_eq!(asking.finish(failed_at, Instant::now()).lost, 0);
+}
+
+/// Regression: each line that it said put the end off.
+#[test]
+fn a_server_that_never_stops_talking_is_not_heard_to_its_end() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut client = Server::start(ClientKind::Echo).client;
+    client.at = OneOrMore::one(listener.local_addr().expect("an address"));
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            thread::spawn(move || {
+                while stream.write_all(b"tick\n").is_ok() {
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+    });
+    let asking = Asking::start(&client).expect("a thread");
+    until("a request", || asking.counts().0 > 0);
+    let ends = thread::spawn(move || drop(asking));
+    until("its end", || ends.is_finished());
+}
+
+/// Regression: each round began with an answer, so of a server that refuses for seconds only its good moments were seen.
+#[test]
+fn a_later_round_counts_whether_it_is_answered_or_not() {
+    let server = Server::start(ClientKind::Http);
+    server.set(SILENT);
+    let seen = responses(&server.client, false, &Cancel::new()).expect("a round");
+    assert!(seen.asked > 0 && seen.missing == seen.asked, "{seen:?}");
+}
+
 #[test]
 fn what_waits_behind_a_slow_answer_is_slow_as_well() {
     let server = Server::start(ClientKind::Echo);
     server.set(SLOW);
-    let seen = responses(&server.client, &Cancel::new()).expect("it is answered");
+    let seen = responses(&server.client, true, &Cancel::new()).expect("it is answered");
     let slow = seen.response_ns.buckets().iter().filter(|one| one.lower() >= 20_000_000);
     let slow: u64 = slow.map(|one| one.count).sum();
     // Who asks only when it was answered sees one of ten.
@@ -362,7 +265,7 @@ fn what_is_not_answered_counts_with_all_that_it_was_waited_for() {
     for kind in [ClientKind::Http, ClientKind::Greeting, ClientKind::Echo] {
         let server = Server::start(kind);
         let seen = thread::scope(|scope| {
-            let round = scope.spawn(|| responses(&server.client, &Cancel::new()));
+            let round = scope.spawn(|| responses(&server.client, true, &Cancel::new()));
             thread::sleep(Duration::from_millis(1500));
             server.set(SILENT);
             round.join().expect("no panic").expect("it was answered")
@@ -381,11 +284,11 @@ fn nobody_there_is_a_failure_and_an_interruption_ends_it() {
     let mut server = Server::start(ClientKind::Http);
     let cancel = Cancel::new();
     cancel.cancel();
-    let why = responses(&server.client, &cancel).expect_err("it is interrupted");
+    let why = responses(&server.client, true, &cancel).expect_err("it is interrupted");
     assert_eq!(why.to_string(), "interrupted");
     server.client.at = OneOrMore::one(listener.local_addr().expect("an address"));
     drop(listener);
-    let why = responses(&server.client, &Cancel::new()).expect_err("nobody is there");
+    let why = responses(&server.client, true, &Cancel::new()).expect_err("nobody is there");
     assert!(why.to_string().contains("was answered within 300 ms"), "{why}");
 }
 

@@ -1,4 +1,5 @@
-//! Reads of a connection that end at a moment, whatever comes: a server that drips bytes is not waited for byte by byte.
+//! Reads of a connection that end at a moment, whatever comes: a server that drips bytes is not waited for byte by byte, and one that never
+//! stops is not heard to its end.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -41,5 +42,36 @@ impl Read for Until<'_> {
                 outcome => return outcome,
             }
         }
+    }
+}
+
+/// A connection that is read until its end, or until a moment after all is over.
+pub(super) struct UntilOver<'a> {
+    arrivals: Arrivals<'a>,
+    is_over: &'a AtomicBool,
+    moment: Duration,
+    over: Option<Instant>,
+}
+
+impl<'a> UntilOver<'a> {
+    pub(super) fn new(stream: &'a TcpStream, is_over: &'a AtomicBool, moment: Duration) -> Self {
+        Self { arrivals: Arrivals::new(stream), is_over, moment, over: None }
+    }
+
+    /// When what was read last arrived.
+    pub(super) fn arrived_at(&self) -> Instant {
+        self.arrivals.at
+    }
+}
+
+impl Read for UntilOver<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.is_over.load(Ordering::SeqCst) {
+            let since = *self.over.get_or_insert_with(Instant::now);
+            if since.elapsed() >= self.moment {
+                return Ok(0);
+            }
+        }
+        self.arrivals.read(buffer)
     }
 }

@@ -146,6 +146,40 @@ fn an_outage_that_we_ended_has_no_end() {
     }
 }
 
+/// Regression: of a service that never came back few requests were lost, because nobody asked for long, and nothing came twice.
+#[test]
+fn what_never_comes_back_loses_without_end_and_says_nothing_of_what_is_doubled() {
+    let wanted = |metric: &str, limit: &str| {
+        requirement(&format!(
+            "metric = \"outage.{metric}\"\n{limit}\nfailure = \"qemu.a\"\nclient = {{ kind = \"echo\", at = \"127.0.0.1:80\" }}\n"
+        ))
+    };
+    let outage = |again: Option<Nanos>| {
+        round(Observed::Outage(Outage {
+            failed_unix_ns: None,
+            answered_before: 20,
+            first_missing_ns: Some(Nanos::ZERO),
+            answered_again_ns: again,
+            restored_ns: again,
+            asked: 100,
+            lost: 18,
+            doubled: Some(0),
+            waited_ns: Nanos::from_nanos(2_000_000_000),
+            undone: "web was started again by us".to_owned(),
+        }))
+    };
+    let of = |wanted: &Requirement, again: Option<Nanos>| {
+        judged(wanted, &[outage(again), outage(again), outage(again)]).verdict
+    };
+    let again = Some(Nanos::from_nanos(1_000_000_000));
+    let (lost, doubled) = (wanted("lost", "at_most = 40"), wanted("doubled", "exactly = 0"));
+    assert_eq!((of(&lost, again), of(&doubled, again)), (RequirementVerdict::Pass, RequirementVerdict::Pass));
+    assert_eq!(
+        (of(&lost, None), of(&doubled, None)),
+        (RequirementVerdict::Fail, RequirementVerdict::Undecided)
+    );
+}
+
 /// Who is decided stays so while its test goes on for the sake of others.
 #[test]
 fn the_first_look_that_decides_counts() {

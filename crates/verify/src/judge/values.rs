@@ -5,6 +5,8 @@ use model::verification::{ClientCycles, Observed, Outage, Responses};
 use stats::summary::histogram_quantile;
 use units::{Nanos, Reason};
 
+use crate::look::WHY;
+
 /// The metric's value in what was seen, or why it has none.
 pub(super) fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
     let value = match (metric, seen) {
@@ -61,6 +63,12 @@ pub(super) fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Rea
     if value.is_finite() { Ok(value) } else { Err("it is no finite number".into()) }
 }
 
+/// Why a look saw what it saw, where it said so.
+pub(super) fn why<'a>(metric: &RequiredMetric, seen: &'a Observed) -> Option<&'a Reason> {
+    let Observed::Looked { values } = seen else { return None };
+    values.get(&format!("{metric}{WHY}"))?.as_ref().err()
+}
+
 fn of_responses(metric: ResponseMetric, seen: &Responses) -> Result<f64, Reason> {
     Ok(match (metric, metric.quantile()) {
         (ResponseMetric::Missing, _) => seen.missing as f64,
@@ -84,6 +92,9 @@ fn of_outage(metric: OutageMetric, outage: &Outage) -> Result<f64, Reason> {
         OutageMetric::Switchover => (again - first).max(0.0),
         OutageMetric::Restoration => outage.restored_ns.unwrap_or(outage.waited_ns).as_f64(),
         OutageMetric::Lost => outage.lost as f64,
+        OutageMetric::Doubled if outage.first_missing_ns.is_some() && outage.answered_again_ns.is_none() => {
+            return Err("it was not answered again, so nobody knows what would have come twice".into());
+        }
         OutageMetric::Doubled => outage.doubled.ok_or("this client cannot know what is doubled")? as f64,
     })
 }

@@ -268,6 +268,9 @@ pub struct PartitionStatus {
     pub seconds: u64,
     /// QEMU's process, while there is one.
     pub pid: Option<u32>,
+    /// The process that serves its files, while there is one.
+    #[serde(default)]
+    pub files_pid: Option<u32>,
     /// Its supervisor's process, while there is one.
     pub supervisor_pid: Option<u32>,
     /// `kvm` or `tcg`.

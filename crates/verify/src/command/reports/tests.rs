@@ -12,6 +12,10 @@ fn counts(all: u64, failed: u64, left_out: u64, names: &[&str]) -> TestCounts {
     TestCounts { all, failed, left_out, first_failed }
 }
 
+fn tap(text: &str, is_cut: bool, is_beside: bool) -> Option<TestCounts> {
+    super::tap::counts(text, is_cut, is_beside)
+}
+
 #[test]
 fn junit_is_read_whole_however_deep_and_how_many() {
     let xml = "building…\n<?xml version=\"1.0\"?><testsuites><testsuite name=\"s\" tests=\"3\"><testcase name=\"a\"/>\
@@ -61,6 +65,102 @@ fn what_junit_says_beyond_its_cases_counts() {
     // Logs beside it, and in it.
     assert_eq!(read(&format!("ok, begun\nok\n{good}"), false).tests, Some(counts(1, 0, 0, &[])));
     assert_eq!(failed(&format!("not ok 1 - z\n{good}")), Some(2), "and no plan");
+}
+
+#[test]
+fn tests_that_did_not_run_did_not_pass() {
+    let google = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"1\" failures=\"0\" disabled=\"1\" errors=\"0\" \
+                  name=\"AllTests\"><testsuite name=\"A\" tests=\"1\" failures=\"0\" disabled=\"1\" skipped=\"0\" errors=\"0\">\
+                  <testcase name=\"DISABLED_x\" status=\"notrun\" result=\"suppressed\" classname=\"A\" /></testsuite></testsuites>";
+    let ctest = "<testsuite name=\"Linux-c++\" tests=\"1\" failures=\"0\" disabled=\"1\" skipped=\"0\">\
+                 <testcase name=\"t\" status=\"disabled\"><disabled message=\"Disabled\"/></testcase></testsuite>";
+    let child = "<testsuite><testcase name=\"t\"><disabled/></testcase></testsuite>";
+    let result = "<testsuite><testcase name=\"t\" result=\"suppressed\"/></testsuite>";
+    for none_ran in [google, ctest, child, result] {
+        assert_eq!(
+            read(none_ran, false),
+            Read { tests: Some(counts(1, 0, 1, &[])), unread: None },
+            "{none_ran}"
+        );
+    }
+    let ran = "<testsuite><testcase name=\"t\" status=\"run\" result=\"completed\"/></testsuite>";
+    assert_eq!(read(ran, false).tests, Some(counts(1, 0, 0, &[])));
+    let broke = "<testsuite><testcase name=\"t\" status=\"notrun\"><error/></testcase></testsuite>";
+    assert_eq!(read(broke, false).tests, Some(counts(1, 1, 0, &["t"])));
+}
+
+#[test]
+fn a_prefix_hides_no_suite() {
+    let good = "<testsuite><testcase name=\"b\"/></testsuite>";
+    let bad = "<t:testsuite xmlns:t=\"u\"><t:testcase name=\"a\"><t:failure/></t:testcase></t:testsuite>";
+    assert_eq!(read(&format!("{bad}{good}"), false).tests, Some(counts(2, 1, 0, &["a"])));
+    let outside = read(&format!("{good}<t:testcase xmlns:t=\"u\" name=\"a\"/>"), false);
+    assert!(outside.unread.is_some_and(|why| why.contains("outside")));
+    assert_eq!(read("std::vector<foo::testcase> <testsuiteless>", false), Read::default());
+}
+
+#[test]
+fn references_are_resolved_or_refused() {
+    let one = "<testsuite name=\"x\" tests=\"1\" failures=\"&#49;\"><testcase name=\"a\"/></testsuite>";
+    assert_eq!(read(one, false).tests, Some(counts(2, 1, 0, &["x says that 1 more failed"])));
+    let named =
+        "<testsuite><testcase name=\"a &lt; &#x62;\"><failure>&amp;&#13;</failure></testcase></testsuite>";
+    assert_eq!(read(named, false), Read { tests: Some(counts(1, 1, 0, &["a < b"])), unread: None });
+    let declared = "<!DOCTYPE testsuite [<!ENTITY f \"<failure/>\">]><testsuite><testcase name=\"a\">&f;</testcase></testsuite>";
+    let unused = "<!DOCTYPE testsuite [<!ENTITY f \"\">]><testsuite><testcase name=\"a\"/></testsuite>";
+    let defaults =
+        "<!DOCTYPE testsuite [<!ATTLIST testsuite failures CDATA \"1\">]><testsuite><testcase/></testsuite>";
+    let in_text = "<testsuite><testcase name=\"a\">&f;</testcase></testsuite>";
+    let in_attribute = "<testsuite failures=\"&f;\"><testcase name=\"a\"/></testsuite>";
+    let in_another = "<testsuite><testcase name=\"a\"/><x y=\"&f;\"/></testsuite>";
+    let inside = "<testsuite><!DOCTYPE x><testcase name=\"a\"/></testsuite>";
+    let no_number = "<testsuite failures=\"one\"><testcase name=\"a\"/></testsuite>";
+    let no_quotes = "<testsuite failures=1><testcase name=\"a\"/></testsuite>";
+    for text in [declared, unused, defaults, in_text, in_attribute, in_another, inside, no_number, no_quotes]
+    {
+        let read = read(text, false);
+        assert!(read.unread.is_some_and(|why| why.contains("not understood")), "{text}");
+        assert!(read.tests.is_none_or(|counts| counts.failed == 0), "{text}");
+    }
+    let external = "<!DOCTYPE testsuite SYSTEM \"junit.dtd\"><testsuite><testcase name=\"a\"/></testsuite>";
+    let comment = "<!-- <!ENTITY f \"\"> --><testsuite><testcase name=\"a\"/></testsuite><!ENTITY";
+    assert_eq!(read(external, false), Read { tests: Some(counts(1, 0, 0, &[])), unread: None });
+    assert!(read(comment, false).unread.is_some(), "behind it");
+    assert_eq!(read(comment.trim_end_matches("<!ENTITY"), false).unread, None);
+    assert_eq!(read("<!ENTITY f \"\"> is no report", false), Read::default());
+}
+
+#[test]
+fn tap_ends_words_and_numbers_where_prove_does() {
+    let failed = |text: &str| tap(text, false, false).map(|counts| counts.failed);
+    for bad in ["not ok\t1", "not ok- x", "not ok: x", "not ok\u{a0}2", "not ok 1.5", "not \nok 1"] {
+        assert!(failed(&format!("1..1\n{bad}\n")).is_some_and(|failed| failed > 0), "{bad}");
+    }
+    // No space of these bytes' own: no directive.
+    assert_eq!(failed("1..1\nnot ok 1 #\u{a0}TODO\n"), Some(1));
+    for good in ["ok\t1", "ok- y", "ok 1.5", "ok 001", "not ok 1 #TODO", "ok 1\nokay\nnot oks"] {
+        assert_eq!(failed(&format!("1..1\n{good}\n")), Some(0), "{good}");
+    }
+    assert_eq!(tap("ok, begun\n", false, false), None, "a line like others");
+    assert_eq!(failed("1..1 tests\nok 1\n"), Some(1), "no plan");
+}
+
+#[test]
+fn a_version_that_is_not_the_first_line_fails() {
+    let failed = |text: &str| tap(text, false, false).map(|counts| counts.failed);
+    for good in ["TAP version 13\n1..1\nok 1\n", "# a log\ntap  version 14\n1..1 # skip\nok 1\n"] {
+        assert_eq!(failed(good), Some(0), "{good}");
+    }
+    for bad in [
+        "1..1\nTAP version 13\nok 1\n",
+        "ok 1\n1..1\nTAP version 13\n",
+        "TAP version 13\nTAP version 13\n1..1\nok 1\n",
+    ] {
+        assert_eq!(failed(bad), Some(1), "{bad}");
+    }
+    for unknown in ["12", "15", "99999999999999999999"] {
+        assert_eq!(failed(&format!("TAP version {unknown}\n1..1\nok 1\n")), Some(1), "{unknown}");
+    }
 }
 
 #[test]
@@ -131,6 +231,50 @@ const LINES: [&str; 18] = [
     "a log",
 ];
 
+/// What is put at each place of whole reports, with one of some of these behind.
+const ODD: [&str; 23] = [
+    "",
+    "not ok\t1",
+    "not ok- x",
+    "not ok: x",
+    "not ok\u{a0}2",
+    "not ok2",
+    "not ok 2.5 x",
+    "not ok 2 #TODO",
+    "not ok 2 # TODOs",
+    "not ok 2 #\u{a0}TODO",
+    "not ok 1\u{b}",
+    "not",
+    "ok- y",
+    "ok\t1",
+    "okay",
+    "ok 1.5",
+    "ok -1",
+    "ok 002",
+    "TAP version 13",
+    "tap version 12",
+    "TAP version 13 x",
+    "1..2 # skip",
+    "1..0 x",
+];
+
+/// Reports that are whole.
+const WHOLE: [&[&str]; 3] = [&["1..1", "ok 1"], &["ok 1", "ok 2", "1..2"], &["TAP version 13", "1..1", "ok"]];
+
+fn odd_reports() -> Vec<String> {
+    let mut texts = Vec::new();
+    for whole in WHOLE {
+        for first in ODD {
+            for place in 0..=whole.len() {
+                let mut lines = whole.to_vec();
+                lines.insert(place, first);
+                texts.extend(ODD.iter().step_by(4).map(|last| format!("{}\n{last}\n", lines.join("\n"))));
+            }
+        }
+    }
+    texts
+}
+
 #[test]
 fn tap_fails_where_it_fails_for_prove() {
     let (mut texts, mut last) = (Vec::new(), vec![String::new()]);
@@ -138,6 +282,7 @@ fn tap_fails_where_it_fails_for_prove() {
         last = last.iter().flat_map(|text| LINES.iter().map(move |line| format!("{text}{line}\n"))).collect();
         texts.extend(last.clone());
     }
+    texts.extend(odd_reports());
     let all: String = texts.iter().flat_map(|text| [text.as_str(), "\0"]).collect();
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(all.as_bytes()).and_then(|()| input.rewind()).unwrap();
@@ -155,5 +300,5 @@ fn tap_fails_where_it_fails_for_prove() {
         assert_eq!(ours.failed > 0, theirs == "bad", "{text}{ours:?}");
         compared += 1;
     }
-    assert_eq!((compared, texts.len()), (6135, 6174));
+    assert_eq!((compared, texts.len()), (7653, 7692));
 }
