@@ -5,13 +5,17 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use bulkhead::model::verification::RequirementVerdict;
 
 use crate::set_fixture::{Bench, guests_are_there, verdicts};
 use crate::verify_fixture::weight_of;
+
+/// Who looks into a partition at once.
+const MOST_LOOKERS: usize = 16;
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 const SET: &str = r#"
 [partition.a]
@@ -61,6 +65,34 @@ fn machines(bench: &Bench) -> BTreeSet<u32> {
     all.filter_map(|line| line.split(' ').next().and_then(|pid| pid.parse().ok())).collect()
 }
 
+/// Those who look at the program of `a` from inside, several at a time: who is there just when all is held is held as well.
+#[derive(Default)]
+struct Lookers(Vec<Child>);
+
+impl Lookers {
+    /// Begins to look once more; whether one that has ended saw it stand still.
+    fn look(&mut self, bench: &Bench) -> bool {
+        if self.0.len() < MOST_LOOKERS {
+            let look = "for one in /proc/[0-9]*/stat; do read -r line <$one; echo \"$line\"; done";
+            self.0.push(bench.begin(&["exec", "--in", "plant/a", "--", "/bin/sh", "-c", look]));
+        }
+        self.has_seen()
+    }
+
+    fn has_seen(&mut self) -> bool {
+        let (mut at, mut stands) = (0, false);
+        while at < self.0.len() {
+            if self.0[at].try_wait().expect("it is ours").is_none() {
+                at += 1;
+                continue;
+            }
+            let said = self.0.swap_remove(at).wait_with_output().expect("it is ours").stdout;
+            stands |= String::from_utf8_lossy(&said).lines().any(|line| line.contains(" (sleep) t "));
+        }
+        stands
+    }
+}
+
 /// Verifies one of them: how the other QEMU was placed meanwhile, and whether the program of `a` stood still then.
 fn watched(bench: &Bench, words: &[&str]) -> (bool, bool) {
     let own = bench.ps().and_then(|set| set.partitions.first().and_then(|one| one.pid)).expect("a runs");
@@ -68,16 +100,18 @@ fn watched(bench: &Bench, words: &[&str]) -> (bool, bool) {
     assert_eq!(before, BTreeSet::from([own]));
     let wanted = placed(own).expect("a runs");
     let mut child = bench.begin(words);
-    let (mut is_alike, mut stands) = (false, false);
+    let (mut is_alike, mut stands, mut lookers) = (false, false, Lookers::default());
     while child.try_wait().expect("it is ours").is_none() {
         let others: Vec<u32> = machines(bench).difference(&before).copied().collect();
         is_alike |= others.iter().any(|pid| placed(*pid).as_ref() == Some(&wanted));
         if !others.is_empty() && !stands {
-            let look = "for one in /proc/[0-9]*; do read -r name <$one/comm; case $name in sleep) cat $one/status;; esac; done";
-            let said = bench.call(&["exec", "--in", "plant/a", "--", "/bin/sh", "-c", look]);
-            stands = said.out.lines().any(|line| line.starts_with("State:\tt"));
+            stands = lookers.look(bench);
         }
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK_EVERY);
+    }
+    while !lookers.0.is_empty() {
+        stands |= lookers.has_seen();
+        std::thread::sleep(LOOK_EVERY);
     }
     let ended = child.wait_with_output().expect("it is ours");
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
