@@ -13,7 +13,7 @@ use bulkhead::model::verification::RequirementVerdict;
 use crate::set_fixture::{Bench, guests_are_there, verdicts};
 use crate::verify_fixture::weight_of;
 
-/// Who looks into a partition at once.
+/// Who looks at once into a partition that is to stand still: more take CPU time from what is measured.
 const MOST_LOOKERS: usize = 16;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -71,8 +71,8 @@ struct Lookers(Vec<Child>);
 
 impl Lookers {
     /// Begins to look once more; whether one that has ended saw it stand still.
-    fn look(&mut self, bench: &Bench) -> bool {
-        if self.0.len() < MOST_LOOKERS {
+    fn look(&mut self, bench: &Bench, most: usize) -> bool {
+        if self.0.len() < most {
             let look = "for one in /proc/[0-9]*/stat; do read -r line <$one; echo \"$line\"; done";
             self.0.push(bench.begin(&["exec", "--in", "plant/a", "--", "/bin/sh", "-c", look]));
         }
@@ -94,7 +94,7 @@ impl Lookers {
 }
 
 /// Verifies one of them: how the other QEMU was placed meanwhile, and whether the program of `a` stood still then.
-fn watched(bench: &Bench, words: &[&str]) -> (bool, bool) {
+fn watched(bench: &Bench, words: &[&str], most: usize) -> (bool, bool) {
     let own = bench.ps().and_then(|set| set.partitions.first().and_then(|one| one.pid)).expect("a runs");
     let before = machines(bench);
     assert_eq!(before, BTreeSet::from([own]));
@@ -105,7 +105,7 @@ fn watched(bench: &Bench, words: &[&str]) -> (bool, bool) {
         let others: Vec<u32> = machines(bench).difference(&before).copied().collect();
         is_alike |= others.iter().any(|pid| placed(*pid).as_ref() == Some(&wanted));
         if !others.is_empty() && !stands {
-            stands = lookers.look(bench);
+            stands = lookers.look(bench, most);
         }
         std::thread::sleep(LOOK_EVERY);
     }
@@ -129,11 +129,11 @@ fn a_probe_has_a_partition_that_is_placed_as_another_one() {
     assert_eq!(bench.up(&file).code, Some(0));
     let (file, out) = (file.to_str().expect("plain"), bench.path("evidence"));
     let out = out.to_str().expect("plain");
-    assert_eq!(watched(&bench, &["verify", file, "--out", out, "--only", "B"]), (true, false));
+    assert_eq!(watched(&bench, &["verify", file, "--out", out, "--only", "B"], 1), (true, false));
     let all = verdicts(out);
     assert_eq!((all["B"], all["I"]), (RequirementVerdict::Pass, RequirementVerdict::NotRun));
     let words = ["verify", file, "--out", out, "--only", "I", "--failures"];
-    assert_eq!(watched(&bench, &words), (true, true));
+    assert_eq!(watched(&bench, &words, MOST_LOOKERS), (true, true));
     let all = verdicts(out);
     assert_eq!((all["B"], all["I"]), (RequirementVerdict::Pass, RequirementVerdict::Pass));
     let said = bench.call(&["verify", "--check", out]);
