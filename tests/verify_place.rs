@@ -30,15 +30,17 @@ partition = "a"
 metric = "syscall.call_ns"
 at_most = "1 ms"
 load = ["cpu", "cpu@a"]
+budget_s = 600
 probe_partition = true
 
 [requirement.I]
 text = "Nor does a read of the counter in its place, for as long as others need to look at it."
 partition = "a"
 metric = "gap.read_ns"
-params = { duration_ms = 5000 }
+params = { duration_ms = 3000 }
 at_most = "1 ms"
 load = "as-is"
+budget_s = 600
 probe_partition = true
 paused = true
 "#;
