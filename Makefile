@@ -85,7 +85,7 @@ bench-prediction: build ## how long runs were said to take and took, idle and be
 bench-tcp: build ## TCP between VMs over tap and bridge beside our switch and the channel; needs root (ARGS="--rounds 9")
 	cargo bench --bench tcp -- $(ARGS)
 
-bench-verifying: build ## how often a verification finds what is missed by 10 %, and says otherwise than usual (ARGS="20 --busy")
+bench-verifying: build ## how often a verification finds what is missed by 10 %, and says otherwise than usual; what a watch takes (ARGS="20 --busy", ARGS=watch)
 	cargo bench --bench verifying -- $(ARGS)
 
 bench-outages: build ## outages of ten kinds of failures, held against a second client (ARGS="20"); kill -9 of verify (ARGS="kill 100")

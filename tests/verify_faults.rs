@@ -298,7 +298,8 @@ fn stops(plant: &mut Plant) {
 }
 
 fn deaths(plant: &mut Plant) {
-    let pid = Pid::from_raw(i32::try_from(plant.switch("control.1")).expect("a number"));
+    let pid = plant.switch("control.1").pid.expect("it runs");
+    let pid = Pid::from_raw(i32::try_from(pid).expect("a number"));
     kill(pid, Signal::SIGKILL).expect("it runs");
     let is_back = || {
         let set = plant.status();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bulkhead::model::partition::set::SetStatus;
+use bulkhead::model::partition::set::{SetStatus, SwitchStatus};
 use bulkhead::model::requirement::RequirementFile;
 use bulkhead::model::verification::{RequirementVerdict, Verification};
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -137,10 +137,9 @@ impl Plant {
         Some(Process { pid: one.files_pid?, threads: Vec::new() })
     }
 
-    /// The process of a switch, by the name of its link.
-    pub fn switch(&self, link: &str) -> u32 {
-        let one = self.status().switches.into_iter().find(|one| one.name == link).expect("a switch");
-        one.pid.expect("it runs")
+    /// A switch, by the name of its link.
+    pub fn switch(&self, link: &str) -> SwitchStatus {
+        self.status().switches.into_iter().find(|one| one.name == link).expect("a switch")
     }
 
     pub fn call(&self, words: &[&str]) {

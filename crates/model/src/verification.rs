@@ -220,6 +220,9 @@ pub enum Observed {
     Looked {
         /// The values.
         values: BTreeMap<String, Result<f64, Reason>>,
+        /// Why one of them is what it is, where there is something to say: for readers, no verdict is made of it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        why: BTreeMap<String, String>,
     },
     /// What a command did.
     Commanded(Commanded),
@@ -286,11 +289,11 @@ pub struct Responses {
     pub clients: Vec<ClientCycles>,
 }
 
-/// Whole cycles of a client, from one answer to the next.
+/// What a client had in whole cycles, from one answer to a later one; of all clients together since 2026-12-01, of each its own before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClientCycles {
-    /// Answers that came in time, the one that began the first cycle not counted.
+    /// Answers that came in time, the one with which the first cycle began not counted.
     pub answers: u64,
     /// How long that took.
     pub over_ns: Nanos,

@@ -5,12 +5,12 @@
 mod shown;
 mod within;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use images::Digest;
@@ -18,14 +18,14 @@ use model::partition::set::{PartitionStatus, PartitionUnit, UnitSpec};
 use model::partition::{Content, Given, GivenGroupLimit, GivenIoLimit, Program};
 use model::requirement::Requirements;
 use model::verification::Basis;
-use nix::fcntl::OFlag;
-use partition::run::{find_program, root_of};
+use partition::run::find_program;
 use partition::set::folder;
 use platforms::vm::kernel::{Places, find};
 use platforms::vm::toolbox::{firmware_of, version_of};
 use units::Nanos;
 
 use crate::conclude;
+use crate::journal::open_plain;
 use crate::look::{LookedAt, given};
 use within::Within;
 
@@ -120,18 +120,11 @@ impl Files {
     }
 
     fn digest(&mut self, path: &Path) -> Option<String> {
-        // Opening a device may do something.
-        fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-        let file = open_at_once(path).ok()?;
-        let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
+        let file = open_plain(path, MOST_BYTES).ok()?;
+        let about = file.metadata().ok()?;
         let known = self.digests.entry((about.dev(), about.ino()));
         known.or_insert_with(|| digest(file)).clone()
     }
-}
-
-/// Opens what is said to be a file: should it be a pipe or a terminal by now, nobody is waited for, and it does not become ours.
-fn open_at_once(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits()).open(path)
 }
 
 fn digest(file: File) -> Option<String> {
@@ -190,12 +183,8 @@ fn program_of(looked: &LookedAt, name: &str) -> Option<Program> {
 /// The program as its partition finds it, and the files that its other words name there.
 fn program_words(program: &Program, status: &PartitionStatus, files: &mut Files) -> String {
     let own = find_program(program).ok().flatten().map(|found| found.host);
-    let root = root_of(program);
-    let below = |word: &[u8]| {
-        let inside = program.workdir.join(OsStr::from_bytes(word));
-        root.join(inside.strip_prefix("/").unwrap_or(&inside))
-    };
-    let rest = program.argv.iter().skip(1).map(|word| below(word));
+    let within = Within::of(program);
+    let rest = program.argv.iter().skip(1).filter_map(|word| within.file(Path::new(OsStr::from_bytes(word))));
     let words = own.into_iter().chain(rest).filter_map(|path| as_it_runs(&path, status, files));
     words.collect::<Vec<_>>().join(" ")
 }
@@ -245,6 +234,11 @@ fn place_words(given: &Given) -> String {
         |limit: &GivenGroupLimit| format!("{} {} in {}", limit.what.as_str(), limit.value, limit.cgroup);
     words.extend(given.group_limits.iter().map(group));
     words.extend(given.emulator.as_ref().map(|one| format!("devices {} {}", one.allowed, one.scheduling)));
+    let served = given.files.iter().flat_map(|server| &server.threads);
+    // Its threads come and go: of those alike one is told, in an order of their own.
+    let served: BTreeSet<String> =
+        served.map(|one| format!("files {} {}", one.allowed, one.scheduling)).collect();
+    words.extend(served);
     words.join(", ")
 }
 
@@ -278,13 +272,10 @@ mod tests {
         std::thread::spawn(move || {
             let words = ["./data", "pipe"].map(str::to_owned);
             let mut files = Files::default();
-            let pipe = at.join("pipe");
-            // It may have become one after it was looked at.
-            let opened = open_at_once(&pipe).map(drop).is_ok();
-            let _ = done.send((files.digest(&pipe), files.named_by_command(&words, &at), opened));
+            let _ = done.send((files.digest(&at.join("pipe")), files.named_by_command(&words, &at)));
         });
-        let (pipe, named, opened) = is_done.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
-        assert_eq!((pipe, named.as_str(), opened), (None, Digest::of(b"1").short(), true));
+        let (pipe, named) = is_done.recv_timeout(std::time::Duration::from_secs(30)).unwrap();
+        assert_eq!((pipe, named.as_str()), (None, Digest::of(b"1").short()));
     }
 
     #[test]

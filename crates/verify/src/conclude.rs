@@ -269,7 +269,10 @@ not_tested = "nobody can"
     }
 
     fn running(value: f64) -> Observed {
-        Observed::Looked { values: [("placement.running".to_owned(), Ok(value))].into() }
+        Observed::Looked {
+            values: [("placement.running".to_owned(), Ok(value))].into(),
+            why: BTreeMap::new(),
+        }
     }
 
     fn verdicts(

@@ -1,6 +1,6 @@
 //! The journal of a folder of evidence: a line for each thing seen, on disk before the next is looked at. Every run appends.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -71,23 +71,29 @@ impl VerifyJournal {
     }
 }
 
-/// Opens a file that is one: nothing waits for a pipe's other end, and no device is read.
+/// Opens a file that is one, of so many bytes at most: nothing waits for a pipe's other end, and no device is opened, which may do
+/// something.
 ///
 /// # Errors
-/// It is none, it is longer than what is read, or it cannot be read.
-pub fn open_plain(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
-    let about = file.metadata()?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        let why = format!("it is no file, or longer than {} MiB", MOST_BYTES >> 20);
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+/// It is none, it is longer than that, or it cannot be read.
+pub fn open_plain(path: &Path, most_bytes: u64) -> io::Result<File> {
+    let is_plain = |about: fs::Metadata| about.is_file() && about.len() <= most_bytes;
+    let refused = || {
+        let why = format!("it is no file, or longer than {} MiB", most_bytes >> 20);
+        io::Error::new(io::ErrorKind::InvalidData, why)
+    };
+    if !is_plain(fs::metadata(path)?) {
+        return Err(refused());
     }
-    Ok(file)
+    // It may be another one by now.
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path)?;
+    if is_plain(file.metadata()?) { Ok(file) } else { Err(refused()) }
 }
 
 /// The set of which a folder is evidence, as its first line says.
 pub fn first_set(folder: &Path) -> Option<String> {
-    let file = open_plain(&folder.join(JOURNAL_FILE)).ok()?;
+    let file = open_plain(&folder.join(JOURNAL_FILE), MOST_BYTES).ok()?;
     let mut line = Vec::new();
     let most = u64::try_from(LONGEST_LINE).unwrap_or(u64::MAX);
     BufReader::new(file).take(most).read_until(b'\n', &mut line).ok()?;
@@ -103,7 +109,7 @@ pub fn first_set(folder: &Path) -> Option<String> {
 /// It cannot be read, or a line in it means nothing. Lines that a crash cut off are left out.
 pub fn read(folder: &Path) -> Result<Vec<VerifyRun>, Reason> {
     let path = folder.join(JOURNAL_FILE);
-    let file = match open_plain(&path) {
+    let file = match open_plain(&path, MOST_BYTES) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(format!("{}: {error}", path.display()).into()),

@@ -22,11 +22,11 @@ use units::Reason;
 
 pub use host::properties as of_host;
 
-/// Ends the name of an entry that says why the metric before it is as it is: evidence for the reader, of which no verdict is made.
-pub const WHY: &str = ".why";
-
 /// Values by the metric's name.
 type Values = BTreeMap<String, Result<f64, Reason>>;
+
+/// Why some of them are what they are, likewise.
+type Whys = BTreeMap<String, String>;
 
 /// A set as it is now, with what its file says.
 #[derive(Debug)]
@@ -56,14 +56,15 @@ impl LookedAt {
 
     /// All properties of a subject.
     pub fn at(&self, subject: &Subject) -> Observed {
+        let mut why = Whys::new();
         let values = match subject {
-            Subject::Partition(name) => self.partition(name),
+            Subject::Partition(name) => self.partition(name, &mut why),
             Subject::Pair([one, other]) => self.pair(one, other),
-            Subject::Network(name) => self.network(name),
+            Subject::Network(name) => self.network(name, &mut why),
             Subject::Host => of_host(&self.root),
             Subject::Set => Values::new(),
         };
-        Observed::Looked { values }
+        Observed::Looked { values, why }
     }
 
     /// A partition as its supervisor was told to start it.
@@ -96,17 +97,16 @@ impl LookedAt {
         both.ok_or_else(|| format!("set \"{}\" has no partition \"{name}\"", self.status.set).into())
     }
 
-    fn partition(&self, name: &str) -> Values {
+    fn partition(&self, name: &str, whys: &mut Whys) -> Values {
         let found = self.named(name);
-        let mut all = Values::new();
-        for property in PlacementProperty::ALL {
+        let mut value = |property: &PlacementProperty| {
             let mut why = Vec::new();
-            let value =
-                found.clone().and_then(|(status, entry)| self.placement(*property, status, entry, &mut why));
-            all.insert(property.as_str().to_owned(), value);
-            explain(&mut all, property.as_str(), &why);
-        }
-        all
+            let (status, entry) = found.clone()?;
+            let value = self.placement(*property, status, entry, &mut why);
+            explain(whys, property.as_str(), &why);
+            value
+        };
+        PlacementProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
     }
 
     fn placement(
@@ -224,7 +224,7 @@ impl LookedAt {
         })
     }
 
-    fn network(&self, name: &str) -> Values {
+    fn network(&self, name: &str, whys: &mut Whys) -> Values {
         let there = self.set.networks.contains_key(name);
         let switches = self
             .status
@@ -246,10 +246,8 @@ impl LookedAt {
             NetworkProperty::LinksUp => Ok(count(up)),
             NetworkProperty::Restarts => Ok(f64::from(restarts)),
         };
-        let mut all: Values =
-            NetworkProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect();
-        explain(&mut all, NetworkProperty::LinksUp.as_str(), &why);
-        all
+        explain(whys, NetworkProperty::LinksUp.as_str(), &why);
+        NetworkProperty::ALL.iter().map(|one| (one.as_str().to_owned(), value(one))).collect()
     }
 }
 
@@ -281,10 +279,10 @@ fn differences(status: &PartitionStatus) -> Result<Vec<Difference>, Reason> {
     Ok(all)
 }
 
-/// Says beside a metric why it is as it is, where there is something to say.
-fn explain(values: &mut Values, metric: &str, why: &[String]) {
+/// Says of a metric why it is as it is, where there is something to say.
+fn explain(whys: &mut Whys, metric: &str, why: &[String]) {
     if !why.is_empty() {
-        values.insert(format!("{metric}{WHY}"), Err(why.join("; ").into()));
+        whys.insert(metric.to_owned(), why.join("; "));
     }
 }
 

@@ -8,8 +8,8 @@
 //!  decided ─► as before: nothing     another verdict: told, with until when it was the old one
 //! ```
 //! The budget fills with time and is emptied by what was used: half of it by looks, so that no round of seconds keeps them waiting, half by
-//! what is measured. What the program takes to begin and between rounds counts with the looks. A round waits until there is room for what the last one took, the first one of a test for what the longest of others
-//! did; when it takes more, the next ones wait longer.
+//! what is measured. What the program takes to begin and between rounds counts with the looks. A round waits until there is room for what
+//! the last one took, the first one of a test for what the longest of others did; when it takes more, the next ones wait longer.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -101,14 +101,17 @@ fn read(folder: &Path, name: &str) -> anyhow::Result<String> {
     let path = folder.join(name);
     let context = || format!("{} cannot be read", path.display());
     let mut text = String::new();
-    journal::open_plain(&path).with_context(context)?.read_to_string(&mut text).with_context(context)?;
+    journal::open_plain(&path, journal::MOST_BYTES)
+        .with_context(context)?
+        .read_to_string(&mut text)
+        .with_context(context)?;
     Ok(text)
 }
 
 /// Digest of a file that is one, and not too long.
 fn digest(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
-    journal::open_plain(path)?.read_to_end(&mut bytes)?;
+    journal::open_plain(path, journal::MOST_BYTES)?.read_to_end(&mut bytes)?;
     Ok(Digest::of(&bytes).to_string())
 }
 

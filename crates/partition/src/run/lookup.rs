@@ -10,14 +10,12 @@ use std::fs;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
-use super::{Failed, view};
+use super::{Failed, links, view};
 use model::partition::{Files, Program};
 use units::Reason;
 
-/// Most symbolic links followed on the way to a file, as Linux has it.
-const MOST_LINKS: u32 = 40;
 /// Where the machine's number is in an ELF header, and that of this one.
 const MACHINE_FIELD: usize = 18;
 /// Bytes of a file that tell what it is.
@@ -92,7 +90,7 @@ fn not_found(program: &Program, shown: &str) -> String {
 }
 
 /// `PATH` of its environment; without one the usual folders, as the C library has them.
-fn path_of(program: &Program) -> &[u8] {
+pub fn path_of(program: &Program) -> &[u8] {
     let found = program.env.iter().rev().find(|(name, _)| name == b"PATH");
     found.map_or(b"/bin:/usr/bin".as_slice(), |(_, path)| path.as_slice())
 }
@@ -116,33 +114,8 @@ fn is_covered(program: &Program, inside: &Path) -> bool {
 
 /// Where `inside`, a path below `root`, is on the host; links are followed as if `root` were the root.
 pub fn resolve(root: &Path, inside: &Path) -> Option<PathBuf> {
-    let mut left: Vec<PathBuf> = vec![inside.to_owned()];
-    let mut at = PathBuf::new();
-    let mut links = 0;
-    while let Some(path) = left.pop() {
-        let mut parts = path.components();
-        let Some(part) = parts.next() else { continue };
-        left.push(parts.as_path().to_owned());
-        match part {
-            Component::RootDir | Component::Prefix(_) => at = PathBuf::new(),
-            Component::CurDir => {}
-            Component::ParentDir => drop(at.pop()),
-            Component::Normal(name) => {
-                let next = at.join(name);
-                let on_host = root.join(&next);
-                if fs::symlink_metadata(&on_host).ok()?.is_symlink() {
-                    links += 1;
-                    if links > MOST_LINKS {
-                        return None;
-                    }
-                    left.push(fs::read_link(&on_host).ok()?);
-                } else {
-                    at = next;
-                }
-            }
-        }
-    }
-    Some(root.join(at))
+    let below = |at: &Path| root.join(at.strip_prefix("/").unwrap_or(at));
+    links::follow(inside, |at| links::on_host(&below(at))).map(|at| below(&at))
 }
 
 fn runnable(host: &Path, shown: &str) -> Result<(), Failed> {

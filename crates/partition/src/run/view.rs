@@ -6,13 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::Failed;
+use super::links::{self, PathPart};
 use crate::users;
 use model::partition::{Files, Program};
 use platforms::vm::system_view::SystemView;
 use units::Reason;
 
-/// Most symbolic links followed on the way to a folder, as Linux has it.
-const MOST_LINKS: usize = 40;
 /// Folders that hold what belongs to everybody, or to the system: never shown for the only reason that somebody works there.
 const SHARED_FOLDERS: [&str; 15] = [
     "/", "/boot", "/dev", "/dev/shm", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys",
@@ -112,37 +111,16 @@ pub fn sees(view: &SystemView, program: &Program, inside: &Path, host: &Path) ->
 
 /// Where a path leads; links on the way are noted. None when it leads nowhere.
 fn follow(path: &Path, links: &mut Vec<(PathBuf, PathBuf)>) -> Option<PathBuf> {
-    let mut left: Vec<PathBuf> = vec![path.to_owned()];
-    let mut at = PathBuf::from("/");
-    let mut followed = 0;
-    while let Some(path) = left.pop() {
-        let mut parts = path.components();
-        let Some(part) = parts.next() else { continue };
-        left.push(parts.as_path().to_owned());
-        match part {
-            Component::RootDir | Component::Prefix(_) => at = PathBuf::from("/"),
-            Component::CurDir => {}
-            Component::ParentDir => drop(at.pop()),
-            Component::Normal(name) => {
-                let next = at.join(name);
-                if fs::symlink_metadata(&next).ok()?.is_symlink() {
-                    followed += 1;
-                    if followed > MOST_LINKS {
-                        return None;
-                    }
-                    let target = fs::read_link(&next).ok()?;
-                    left.push(target.clone());
-                    let link = (target, next);
-                    if !links.contains(&link) {
-                        links.push(link);
-                    }
-                } else {
-                    at = next;
-                }
+    links::follow(path, |at| {
+        let part = links::on_host(at)?;
+        if let PathPart::Link(target) = &part {
+            let link = (target.clone(), at.to_owned());
+            if !links.contains(&link) {
+                links.push(link);
             }
         }
-    }
-    Some(at)
+        Some(part)
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Where the words of a command lead that is run beside a partition's program: from its `workdir`, by its `PATH`, and which files of this
-//! host's it is shown there. What the guest makes itself, or has changed of its tree in a layer of its own, is no file of this host's.
+//! Where words lead in a partition, those of its program and those of a command that is run beside it: from its `workdir`, by its `PATH`, and
+//! which files of this host's it is shown there. What the guest makes itself, or has changed of its tree in a layer of its own, is no file of this host's.
 //!
 //! ```text
 //!  word ─► below `workdir` ─► links followed as they are there ─► deepest of `rw`, volumes, `bind`, the tree ─► a file of this host's
@@ -8,18 +8,15 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use model::partition::{Files, Program};
-use partition::run::{find_program, root_of};
+use partition::run::links::{self, PathPart};
+use partition::run::{find_program, path_of, root_of};
 use platforms::vm::system_view::SystemView;
 
-/// Most symbolic links followed on the way to a file, as Linux has it.
-const MOST_LINKS: usize = 40;
 /// What the guest makes, whatever the tree has there.
 const OF_THE_GUEST: [&str; 4] = ["/proc", "/sys", "/dev", "/run/secrets"];
-/// Where programs are without a `PATH`, as the C library has it.
-const USUAL_PATH: &[u8] = b"/bin:/usr/bin";
 
 /// What a partition's program is shown.
 pub struct Within {
@@ -39,10 +36,8 @@ impl Within {
         let places = std::iter::once((PathBuf::from("/"), root))
             .chain(OF_THE_GUEST.map(|at| (PathBuf::from(at), None)))
             .collect();
-        let path = program.env.iter().rev().find(|(name, _)| name == b"PATH");
-        let path = path.map_or(USUAL_PATH, |(_, path)| path.as_slice());
-        let path =
-            path.split(|byte| *byte == b':').map(|one| PathBuf::from(OsStr::from_bytes(one))).collect();
+        let path = path_of(program).split(|byte| *byte == b':');
+        let path = path.map(|one| PathBuf::from(OsStr::from_bytes(one))).collect();
         let view = (program.files == Files::System).then(|| SystemView {
             named: program.readable.iter().filter_map(|path| fs::canonicalize(path).ok()).collect(),
             ..SystemView::default()
@@ -67,7 +62,7 @@ impl Within {
     }
 
     /// The file of this host that is seen under this path, which may be relative.
-    fn file(&self, path: &Path) -> Option<PathBuf> {
+    pub fn file(&self, path: &Path) -> Option<PathBuf> {
         let at = self.without_links(&self.workdir.join(path))?;
         let is_shown = self.view.as_ref().is_none_or(|view| view.shows(&at));
         let is_opened = || self.places.iter().skip(1).any(|(place, _)| at.starts_with(place));
@@ -84,33 +79,12 @@ impl Within {
         Some(if rest.as_os_str().is_empty() { from.clone() } else { from.join(rest) })
     }
 
-    /// Where an absolute path leads there. None where links lead in a circle.
+    /// Where an absolute path leads there, also where nothing is yet. None where links lead in a circle.
     fn without_links(&self, path: &Path) -> Option<PathBuf> {
-        let mut left = vec![path.to_owned()];
-        let mut at = PathBuf::from("/");
-        let mut links = 0;
-        while let Some(path) = left.pop() {
-            let mut parts = path.components();
-            let Some(part) = parts.next() else { continue };
-            left.push(parts.as_path().to_owned());
-            match part {
-                Component::RootDir | Component::Prefix(_) => at = PathBuf::from("/"),
-                Component::CurDir => {}
-                Component::ParentDir => drop(at.pop()),
-                Component::Normal(name) => {
-                    let next = at.join(name);
-                    match self.of_host(&next).and_then(|host| fs::read_link(host).ok()) {
-                        Some(_) if links == MOST_LINKS => return None,
-                        Some(target) => {
-                            links += 1;
-                            left.push(target);
-                        }
-                        None => at = next,
-                    }
-                }
-            }
-        }
-        Some(at)
+        links::follow(path, |at| {
+            let target = self.of_host(at).and_then(|host| fs::read_link(host).ok());
+            Some(target.map_or(PathPart::Other, PathPart::Link))
+        })
     }
 }
 

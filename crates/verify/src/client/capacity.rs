@@ -2,14 +2,15 @@
 //! loop). Nobody waits for a period, so what comes back a second is what the server can.
 //!
 //! ```text
-//!  clients ask ─► the first answer ─► a round: two seconds, and until each has a few answers and pauses ─► whole cycles of each
+//!  clients ask ─► the first answer ─► a round: two seconds, and until each has a few answers and pauses ─► whole cycles of all together
 //!
-//!  answers of a client  ┊╎╎╎╎        ╎╎╎╎╎       ╎╎╎╎        ╎╎        a pause: at least half as long as its longest
-//!                                    └────── whole cycles ───┘         from the end of one pause to that of a later one
+//!  answers of all  ┊╎╎╎╎        ╎╎╎╎╎       ╎╎╎╎        ╎╎        a pause: at least half as long as the longest
+//!                               └────── whole cycles ───┘         from the end of one pause to that of a later one
 //! ```
 //! A rate is that of whole cycles: a round of a fixed length would count more or fewer answers than there are, by where it begins and ends
-//! in the cycle, and so would the time from a first to a last answer, where they come in bursts. Clients are ordinary threads: a host that has no CPU for those who
-//! ask has none for more of them either.
+//! in the cycle, and so would the time from a first to a last answer, where they come in bursts. All clients have the same time: who has a
+//! share in few bursts would otherwise be counted from the first of them to the last, and the sum would be more than the server gave.
+//! Clients are ordinary threads: a host that has no CPU for those who ask has none for more of them either.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -124,7 +125,7 @@ fn seen(all: &[Own], from: Instant, to: Instant) -> Responses {
         response_ns: Histogram::merge_all(&took),
         asked: answers.saturating_add(missing),
         missing,
-        clients: all.iter().map(|own| own.cycles(from, to)).collect(),
+        clients: cycles(all, from, to),
     }
 }
 
@@ -145,8 +146,8 @@ impl Own {
         let Some(gap) = gap else { return };
         if gap > self.longest {
             self.longest = gap;
-            self.pauses = self.ends_of_pauses().count();
-        } else if self.is_pause(gap) {
+            self.pauses = ends_of_pauses(&self.answers, gap).count();
+        } else if gap * 2 >= self.longest {
             self.pauses += 1;
         }
     }
@@ -154,35 +155,42 @@ impl Own {
     fn has_enough(&self) -> bool {
         self.answers.len() >= ANSWERS as usize && self.pauses >= PAUSES
     }
+}
 
-    fn is_pause(&self, gap: Duration) -> bool {
-        gap * 2 >= self.longest
-    }
+/// Answers, each with the time since the one before it.
+fn gaps(answers: &[Instant]) -> impl Iterator<Item = (Instant, Duration)> {
+    answers.windows(2).map(|pair| (pair[1], pair[1].saturating_duration_since(pair[0])))
+}
 
-    /// Which answers came after a pause.
-    fn ends_of_pauses(&self) -> impl Iterator<Item = usize> {
-        let gaps = self.answers.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0]));
-        (1..).zip(gaps).filter(|(_, gap)| self.is_pause(*gap)).map(|(number, _)| number)
-    }
+/// Answers that came after a pause.
+fn ends_of_pauses(answers: &[Instant], longest: Duration) -> impl Iterator<Item = Instant> {
+    gaps(answers).filter(move |(_, gap)| *gap * 2 >= longest).map(|(end, _)| end)
+}
 
-    /// Whole cycles, from the end of its first pause to that of its last one; where there are not two of them, from its first answer to its
-    /// last. What it waited in the end counts as far as that was longer than any pause; where it had two answers at most, all of the round.
-    fn cycles(&self, from: Instant, to: Instant) -> ClientCycles {
-        let last = self.answers.len().saturating_sub(1);
-        let (Some(since), Some(until), true) = (self.answers.first(), self.answers.last(), last > 0) else {
-            let over_ns = Nanos::from_duration(to.saturating_duration_since(from));
-            return ClientCycles { answers: self.answers.len() as u64, over_ns };
-        };
-        let idle = to.saturating_duration_since(*until);
-        if idle > self.longest {
-            let over = until.saturating_duration_since(*since) + idle.saturating_sub(self.longest);
-            return ClientCycles { answers: last as u64, over_ns: Nanos::from_duration(over) };
-        }
-        let ends = self.ends_of_pauses().next().zip(self.ends_of_pauses().last());
-        let (first, end) = ends.filter(|(first, end)| first < end).unwrap_or((0, last));
-        let over = self.answers[end].saturating_duration_since(self.answers[first]);
-        ClientCycles { answers: (end - first) as u64, over_ns: Nanos::from_duration(over) }
+/// What each client had in whole cycles of all together; of a round with a single answer, in all of it.
+fn cycles(all: &[Own], from: Instant, to: Instant) -> Vec<ClientCycles> {
+    let mut answers: Vec<Instant> = all.iter().flat_map(|own| own.answers.iter().copied()).collect();
+    answers.sort_unstable();
+    let (after, until) = whole_cycles(&answers, to).unwrap_or((from, to));
+    let over_ns = Nanos::from_duration(until.saturating_duration_since(after));
+    let of = |own: &Own| own.answers.iter().filter(|at| **at > after && **at <= until).count() as u64;
+    all.iter().map(|own| ClientCycles { answers: of(own), over_ns }).collect()
+}
+
+/// From the end of the first pause to that of the last one. From the first answer to the last where that is less than half of it (few
+/// pauses, as of a machine that stood still twice), and where it ended with a longer one: what that was longer counts as well.
+fn whole_cycles(answers: &[Instant], to: Instant) -> Option<(Instant, Instant)> {
+    let (first, last) = (*answers.first()?, *answers.last()?);
+    let longest = gaps(answers).map(|(_, gap)| gap).max()?;
+    let idle = to.saturating_duration_since(last);
+    if idle > longest {
+        return Some((first, last + (idle - longest)));
     }
+    let mut ends = ends_of_pauses(answers, longest);
+    let start = ends.next()?;
+    let end = ends.last().unwrap_or(start);
+    let is_most = (end - start) * 2 >= last - first;
+    Some(if is_most { (start, end) } else { (first, last) })
 }
 
 /// One client, until it is over.
@@ -257,6 +265,56 @@ fn echoed(
         waiting.extend_from_slice(chunk.get(..count).unwrap_or_default());
         if count == 0 || waiting.len() as u64 > MOST_HEAD {
             return Ok(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Answers a second of clients whose answers came so many milliseconds after the round began, and when it ended.
+    fn rate(clients: &[Vec<u64>], to_ms: u64) -> f64 {
+        let from = Instant::now();
+        let at = |ms: &u64| from + Duration::from_millis(*ms);
+        let one = |answers: &Vec<u64>| {
+            let mut own = Own::new();
+            answers.iter().for_each(|ms| own.take(at(ms), Duration::ZERO, true));
+            own
+        };
+        let all: Vec<Own> = clients.iter().map(one).collect();
+        cycles(&all, from, at(&to_ms)).iter().map(ClientCycles::per_s).sum()
+    }
+
+    proptest! {
+        /// Regression: each client had cycles of its own, from the first burst that it had a share in to the last: 70 a second of 60.
+        #[test]
+        fn shares_of_bursts_sum_up_to_the_rate_of_the_server(
+            period_ms in 10_u64..1000, whose in prop::collection::vec(prop::collection::vec(0_usize..8, 12), 3..20)
+        ) {
+            let mut clients = vec![Vec::new(); 8];
+            for (at_ms, burst) in (0..).step_by(period_ms as usize).zip(&whose) {
+                burst.iter().for_each(|client| clients[*client].push(at_ms));
+            }
+            let truth = 12_000.0 / period_ms as f64;
+            let seen = rate(&clients, period_ms * (whose.len() as u64 - 1));
+            prop_assert!((seen / truth - 1.0).abs() < 1e-9, "{} of {}", seen, truth);
+        }
+
+        /// Who has a server of its own has one answer more or less than its rate, wherever the cycles of the others begin and end.
+        #[test]
+        fn clients_that_wait_for_nobody_have_an_answer_more_or_less(
+            each in prop::collection::vec((20_u64..500, 0_u64..500), 1..9)
+        ) {
+            let to_ms = 6_000;
+            let answers = |(period_ms, first_ms): &(u64, u64)| (first_ms % period_ms..=to_ms).step_by(*period_ms as usize).collect();
+            let clients: Vec<Vec<u64>> = each.iter().map(answers).collect();
+            let truth: f64 = each.iter().map(|(period_ms, _)| 1e3 / *period_ms as f64).sum();
+            let seen = rate(&clients, to_ms);
+            // At least half of what lies between the first and the last answer counts, the last of 500 ms before either end aside.
+            prop_assert!((seen - truth).abs() <= each.len() as f64 / 2.5, "{} of {}", seen, truth);
         }
     }
 }

@@ -5,8 +5,6 @@ use model::verification::{ClientCycles, Observed, Outage, Responses};
 use stats::summary::histogram_quantile;
 use units::{Nanos, Reason};
 
-use crate::look::WHY;
-
 /// The metric's value in what was seen, or why it has none.
 pub(super) fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Reason> {
     let value = match (metric, seen) {
@@ -23,7 +21,7 @@ pub(super) fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Rea
                 units::metric::Figure::Unsupported(why) => return Err(why.into()),
             }
         }
-        (metric, Observed::Looked { values }) => match values.get(&metric.to_string()) {
+        (metric, Observed::Looked { values, .. }) => match values.get(&metric.to_string()) {
             Some(Ok(value)) => *value,
             Some(Err(why)) => return Err(why.clone()),
             None => return Err(format!("{metric} was not looked at").into()),
@@ -64,9 +62,9 @@ pub(super) fn value(metric: &RequiredMetric, seen: &Observed) -> Result<f64, Rea
 }
 
 /// Why a look saw what it saw, where it said so.
-pub(super) fn why<'a>(metric: &RequiredMetric, seen: &'a Observed) -> Option<&'a Reason> {
-    let Observed::Looked { values } = seen else { return None };
-    values.get(&format!("{metric}{WHY}"))?.as_ref().err()
+pub(super) fn why<'a>(metric: &RequiredMetric, seen: &'a Observed) -> Option<&'a String> {
+    let Observed::Looked { why, .. } = seen else { return None };
+    why.get(&metric.to_string())
 }
 
 fn of_responses(metric: ResponseMetric, seen: &Responses) -> Result<f64, Reason> {

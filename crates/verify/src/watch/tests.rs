@@ -39,7 +39,10 @@ fn test_of(id: &str) -> TestSpec {
 fn look(at: u64, running: Option<bool>) -> Vec<TestRound> {
     let metric = "placement.running".to_owned();
     let seen = match running {
-        Some(running) => Observed::Looked { values: [(metric, Ok(f64::from(u8::from(running))))].into() },
+        Some(running) => Observed::Looked {
+            values: [(metric, Ok(f64::from(u8::from(running))))].into(),
+            why: BTreeMap::new(),
+        },
         None => Observed::Failed { reason: "it is gone".into() },
     };
     let (test, started_unix_ns) = (test_of("R").id, Nanos::from_nanos(at));
