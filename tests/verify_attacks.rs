@@ -343,3 +343,42 @@ fn what_a_killed_verification_has_broken_is_put_back() {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
+
+const SLOW_TEST: &str = r#"
+[partition.db]
+program = ["/bin/sleep", "1000"]
+
+[requirement.R]
+text = "The number is small."
+metric = "command"
+command = ["/bin/sh", "-c", "touch FOLDER/began; until [ -e FOLDER/go-on ]; do sleep .05; done; echo 1"]
+load = "as-is"
+at_most = 5
+"#;
+
+/// What was seen of another set is nothing that the first one can rest on.
+#[test]
+fn a_set_that_is_replaced_while_it_is_verified_is_not_taken_for_the_first_one() {
+    let bench = Bench::pretending();
+    let text = SLOW_TEST.replace("FOLDER", bench.path("").to_str().expect("plain"));
+    let file = bench.file("plant.toml", &text);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    assert_eq!(bench.call(&["up", file]).code, Some(0));
+    let verification = bench.begin(&["verify", file, "--out", out]);
+    let until = Instant::now() + PATIENCE;
+    while !bench.path("began").exists() {
+        assert!(Instant::now() < until, "its test never began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+    bench.file("plant.toml", &text.replace("1000", "1001"));
+    assert_eq!(bench.call(&["up", file]).code, Some(0));
+    fs::write(bench.path("go-on"), "").expect("the test's own files");
+    let said = set_fixture::said(&verification.wait_with_output().expect("it ends"));
+    assert!(said.code == Some(4) && said.err.contains("was replaced by another one"), "{said:?}");
+    assert_eq!(verdicts(out)["R"], RequirementVerdict::Undecided);
+    let said = bench.call(&["verify", file, "--out", out]);
+    assert_eq!(said.code, Some(0), "of the set that is up all is seen again: {said:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}

@@ -174,27 +174,25 @@ pub fn digest(requirement: &Requirement) -> String {
 
 /// The worst of all parts, and of theirs.
 fn inherit(results: &mut [RequirementResult]) {
-    let place: BTreeMap<String, usize> =
-        results.iter().enumerate().map(|(at, one)| (one.id.clone(), at)).collect();
+    let place: BTreeMap<&str, usize> =
+        results.iter().enumerate().map(|(at, one)| (one.id.as_str(), at)).collect();
+    let parent = |one: &RequirementResult| place.get(one.requirement.parent.as_deref()?).copied();
+    let parents: Vec<Option<usize>> = results.iter().map(parent).collect();
     // Each hands its own verdict to all above it; circles were refused, and end here at the latest.
-    let own: Vec<Option<RequirementVerdict>> =
-        results.iter().map(|one| one.direct.as_ref().map(|judged| judged.verdict)).collect();
-    for (at, verdict) in own.iter().enumerate() {
-        let Some(verdict) = verdict else { continue };
-        let mut above = results.get(at).and_then(|one| one.requirement.parent.clone());
-        for _ in 0..results.len() {
-            let Some(parent) =
-                above.as_ref().and_then(|id| place.get(id)).and_then(|at| results.get_mut(*at))
-            else {
-                break;
-            };
-            parent.inherited = parent.inherited.max(Some(*verdict));
-            above = parent.requirement.parent.clone();
+    let mut inherited = vec![None; results.len()];
+    for (at, one) in results.iter().enumerate() {
+        let Some(judged) = &one.direct else { continue };
+        let above = |at: &usize| parents.get(*at).copied().flatten();
+        for parent in std::iter::successors(above(&at), above).take(results.len()) {
+            if let Some(worst) = inherited.get_mut(parent) {
+                *worst = (*worst).max(Some(judged.verdict));
+            }
         }
     }
-    for one in results {
+    for (one, inherited) in results.iter_mut().zip(inherited) {
         let direct = one.direct.as_ref().map(|judged| judged.verdict);
-        one.verdict = direct.max(one.inherited).unwrap_or(RequirementVerdict::NotRun);
+        one.inherited = inherited;
+        one.verdict = direct.max(inherited).unwrap_or(RequirementVerdict::NotRun);
     }
 }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use model::partition::set::PartitionSet;
 use model::requirement::{Requirements, Subject};
 use model::verification::{Observed, RequirementVerdict, TestKind, TestRound, TestSpec};
+use partition::set::folder::read_set;
 use partition::set::root::state_root;
 use partition::set::supervisor::now;
 use platforms::{Broken, Cancel, PlatformContext};
@@ -86,6 +88,8 @@ impl Batch {
 pub struct Tester<'a> {
     /// The set's name.
     pub set: &'a str,
+    /// The set that results of this run rest on; none where that is taken anew after each round.
+    pub began_with: Option<&'a PartitionSet>,
     /// All requirements.
     pub requirements: &'a Requirements,
     /// Seed of everything random.
@@ -111,6 +115,7 @@ impl Tester<'_> {
             Err(Broken::Interrupted) => return None,
             Err(Broken::Failed(failure)) => (in_place::failed(&failure), Vec::new()),
         };
+        let seen = self.replaced().map_or(seen, |reason| Observed::Failed { reason });
         let seen = batch.without_surplus(seen);
         let took_ns = Nanos::from_duration(began.elapsed());
         batch.spent += took_ns.to_duration();
@@ -179,6 +184,19 @@ impl Tester<'_> {
                 self.agents.beside(&Subject::Set, load, longest, seed, make)
             }
         }
+    }
+
+    /// That what was seen is of another set than this run began with.
+    fn replaced(&self) -> Option<Reason> {
+        let is = read_set(&state_root().join(self.set))?.set;
+        let was = self.began_with.filter(|was| **was != is)?;
+        let name = &was.name;
+        Some(
+            format!(
+                "set \"{name}\" was replaced by another one of this name while it was verified: verify again"
+            )
+            .into(),
+        )
     }
 
     /// Seconds that may be spent on a test: the most that one of its requirements allows.

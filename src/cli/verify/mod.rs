@@ -22,7 +22,7 @@ use super::ending::{Ending, OrStop, Verdict as Ends};
 use super::measure::{Shown, fresh_seed, now, platform_context};
 use super::{file, interrupt, json, output};
 use args::VerifyArgs;
-use model::partition::set::MAX_SET_BYTES;
+use model::partition::set::{MAX_SET_BYTES, PartitionSet};
 use model::requirement::{RequirementFile, Requirements};
 use model::verification::{
     Acceptance, Basis, Change, RequirementVerdict, TestSpec, VERIFICATION_VERSION, Verification,
@@ -70,25 +70,29 @@ pub fn run(args: &VerifyArgs) -> Ends {
     let today = basis::of(&looked, &wanted.requirements, &folder);
     let began = (Instant::now(), now());
     let seed = args.seed.unwrap_or_else(fresh_seed);
-    let asked = Asked { wanted: &wanted, only: &only, today: &today, out: &out, folder: &folder, seed, args };
+    let began_with = (!args.watch).then_some(&looked.set);
+    let (wanted, only, today, out, folder) = (&wanted, &only, &today, &out, &folder);
+    let asked = Asked { wanted, only, began_with, today, out, folder, seed, args };
     if args.watch {
         return watch::run(&asked, &cancel);
     }
     let ending = if args.no_run { RunEnding::Whole } else { see(&asked, began.1, &cancel).or_broke()? };
     // Whoever else writes to this folder has it for itself.
-    let _journal = VerifyJournal::open(&out).context("the journal cannot be opened").or_broke()?;
-    let mut verification = concluded(&asked, &today, began.1).or_broke()?;
+    let _journal = VerifyJournal::open(out).context("the journal cannot be opened").or_broke()?;
+    let mut verification = concluded(&asked, today, began.1).or_broke()?;
     verification.took_ns = Nanos::from_duration(began.0.elapsed());
     verification.is_whole = ending == RunEnding::Whole;
-    evidence::write(&out, &wanted, &verification).or_broke()?;
-    show(&verification, &out, args).or_bad_input()?;
-    Ok(if ending == RunEnding::Interrupted { Ending::Interrupted } else { ending_of(&verification, &only) })
+    evidence::write(out, wanted, &verification).or_broke()?;
+    show(&verification, out, args).or_bad_input()?;
+    Ok(if ending == RunEnding::Interrupted { Ending::Interrupted } else { ending_of(&verification, only) })
 }
 
 /// What is run for which requirements.
 struct Asked<'a> {
     wanted: &'a RequirementFile,
     only: &'a BTreeSet<String>,
+    /// As [`Tester::began_with`].
+    began_with: Option<&'a PartitionSet>,
     today: &'a Basis,
     out: &'a Path,
     folder: &'a Path,
@@ -163,6 +167,7 @@ impl Workplace {
     fn tester<'a>(&'a self, asked: &'a Asked<'_>, cancel: &'a Cancel) -> Tester<'a> {
         Tester {
             set: &asked.wanted.set,
+            began_with: asked.began_with,
             requirements: &asked.wanted.requirements,
             seed: asked.seed,
             agents: Agents::new(&asked.wanted.set, &self.context, self.scratch.clone(), cancel),

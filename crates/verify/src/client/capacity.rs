@@ -184,7 +184,7 @@ fn whole_cycles(answers: &[Instant], to: Instant) -> Option<(Instant, Instant)> 
     let longest = gaps(answers).map(|(_, gap)| gap).max()?;
     let idle = to.saturating_duration_since(last);
     if idle > longest {
-        return Some((first, last + (idle - longest)));
+        return Some((first, last + idle.saturating_sub(longest)));
     }
     let mut ends = ends_of_pauses(answers, longest);
     let start = ends.next()?;
@@ -281,7 +281,9 @@ mod tests {
         let at = |ms: &u64| from + Duration::from_millis(*ms);
         let one = |answers: &Vec<u64>| {
             let mut own = Own::new();
-            answers.iter().for_each(|ms| own.take(at(ms), Duration::ZERO, true));
+            for ms in answers {
+                own.take(at(ms), Duration::ZERO, true);
+            }
             own
         };
         let all: Vec<Own> = clients.iter().map(one).collect();
@@ -295,8 +297,10 @@ mod tests {
             period_ms in 10_u64..1000, whose in prop::collection::vec(prop::collection::vec(0_usize..8, 12), 3..20)
         ) {
             let mut clients = vec![Vec::new(); 8];
-            for (at_ms, burst) in (0..).step_by(period_ms as usize).zip(&whose) {
-                burst.iter().for_each(|client| clients[*client].push(at_ms));
+            for (number, burst) in (0..).zip(&whose) {
+                for client in burst {
+                    clients[*client].push(period_ms * number);
+                }
             }
             let truth = 12_000.0 / period_ms as f64;
             let seen = rate(&clients, period_ms * (whose.len() as u64 - 1));
@@ -309,7 +313,10 @@ mod tests {
             each in prop::collection::vec((20_u64..500, 0_u64..500), 1..9)
         ) {
             let to_ms = 6_000;
-            let answers = |(period_ms, first_ms): &(u64, u64)| (first_ms % period_ms..=to_ms).step_by(*period_ms as usize).collect();
+            let answers = |(period_ms, first_ms): &(u64, u64)| {
+                let all = (0..).map(|number| first_ms % period_ms + number * period_ms);
+                all.take_while(|at_ms| *at_ms <= to_ms).collect()
+            };
             let clients: Vec<Vec<u64>> = each.iter().map(answers).collect();
             let truth: f64 = each.iter().map(|(period_ms, _)| 1e3 / *period_ms as f64).sum();
             let seen = rate(&clients, to_ms);
