@@ -87,13 +87,13 @@ fn watch(sets: &OwnSets) -> Result<(f64, f64)> {
     kill(Pid::from_raw(i32::try_from(child.id())?), Signal::SIGINT)?;
     let output = child.wait_with_output()?;
     let took_s = began.elapsed().as_secs_f64();
-    let out = String::from_utf8_lossy(&output.stdout);
-    let says = out.lines().rev().find_map(|line| {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let says = said.lines().rev().find_map(|line| {
         let share = line.strip_prefix("bulkhead: watched for ")?.split_once(" with ")?.1;
         share.split_once(" %")?.0.parse().ok()
     });
-    ensure!(output.status.code() == Some(130), "{out}{}", String::from_utf8_lossy(&output.stderr));
-    let says: f64 = says.with_context(|| format!("no share in {out}"))?;
+    ensure!(output.status.code() == Some(130), "{}{said}", String::from_utf8_lossy(&output.stdout));
+    let says: f64 = says.with_context(|| format!("no share in {said}"))?;
     Ok((says, 100.0 * (ended_s()? - before) / (took_s * cpus)))
 }
 
