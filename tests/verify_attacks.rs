@@ -356,32 +356,56 @@ load = "as-is"
 at_most = 5
 "#;
 
-/// What was seen of another set is nothing that the first one can rest on.
-#[test]
-fn a_set_that_is_replaced_while_it_is_verified_is_not_taken_for_the_first_one() {
-    let bench = Bench::pretending();
-    let [began, go_on] = ["began", "go-on"].map(|name| bench.path(name));
-    let text = SLOW_TEST.replace("BEGAN", began.to_str().expect("plain"));
-    let text = text.replace("GO_ON", go_on.to_str().expect("plain"));
-    let file = bench.file("plant.toml", &text);
-    let out = bench.path("evidence");
-    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
-    assert_eq!(bench.call(&["up", file]).code, Some(0));
-    let verification = bench.begin(&["verify", file, "--out", out]);
+/// Verifies, and does something while a test of the user's waits.
+fn verified_while(
+    bench: &Bench,
+    words: [&str; 3],
+    marks: [&Path; 2],
+    meanwhile: impl FnOnce(),
+) -> set_fixture::Said {
+    let [began, go_on] = marks;
+    for mark in marks {
+        let _ = fs::remove_file(mark);
+    }
+    let [file, folder, out] = words;
+    let verification = bench.begin(&["verify", file, folder, out]);
     let until = Instant::now() + PATIENCE;
     while !began.exists() {
         assert!(Instant::now() < until, "its test never began");
         std::thread::sleep(Duration::from_millis(20));
     }
-    assert_eq!(bench.call(&["down"]).code, Some(0));
-    bench.file("plant.toml", &text.replace("1000", "1001"));
+    meanwhile();
+    fs::write(go_on, "").expect("the test's own files");
+    set_fixture::said(&verification.wait_with_output().expect("it ends"))
+}
+
+/// What was seen of another set, or of none, is nothing that the first one can rest on.
+#[test]
+fn a_set_that_is_replaced_or_taken_down_while_it_is_verified_is_not_taken_for_the_first_one() {
+    let bench = Bench::pretending();
+    let marks = ["began", "go-on"].map(|name| bench.path(name));
+    let [began, go_on] = [&marks[0], &marks[1]].map(|path| path.to_str().expect("plain"));
+    let text = SLOW_TEST.replace("BEGAN", began).replace("GO_ON", go_on);
+    let file = bench.file("plant.toml", &text);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
     assert_eq!(bench.call(&["up", file]).code, Some(0));
-    fs::write(&go_on, "").expect("the test's own files");
-    let said = set_fixture::said(&verification.wait_with_output().expect("it ends"));
-    let told: Vec<&str> = said.err.split_whitespace().collect();
-    assert!(said.code == Some(4) && told.join(" ").contains("was replaced by another one"), "{said:?}");
-    assert_eq!(verdicts(out)["R"], RequirementVerdict::Undecided);
+    let while_ = |meanwhile: &dyn Fn()| {
+        verified_while(&bench, [file, "--out", out], [&marks[0], &marks[1]], meanwhile)
+    };
+    let undecided = |said: &set_fixture::Said, why: &str| {
+        let told: Vec<&str> = said.err.split_whitespace().collect();
+        assert!(said.code == Some(4) && told.join(" ").contains(why), "{said:?}");
+        assert_eq!(verdicts(out)["R"], RequirementVerdict::Undecided);
+    };
+    let said = while_(&|| {
+        assert_eq!(bench.call(&["down"]).code, Some(0));
+        bench.file("plant.toml", &text.replace("1000", "1001"));
+        assert_eq!(bench.call(&["up", file]).code, Some(0));
+    });
+    undecided(&said, "was replaced by another one");
     let said = bench.call(&["verify", file, "--out", out]);
     assert_eq!(said.code, Some(0), "of the set that is up all is seen again: {said:?}");
-    assert_eq!(bench.call(&["down"]).code, Some(0));
+    let said = while_(&|| assert_eq!(bench.call(&["down"]).code, Some(0)));
+    undecided(&said, "was taken down while it was verified");
 }

@@ -23,6 +23,8 @@ use crate::{client, command, failure, judge};
 
 /// Rounds that fail in a row before a test is given up.
 const MOST_FAILURES: usize = 3;
+/// Failures that are made for one test at most: those that it takes, and as many again where some brought nothing.
+const MOST_OUTAGES: usize = 2 * judge::LEAST_OUTAGES as usize;
 /// Rounds of one test at most.
 const MOST_ROUNDS: usize = 10_000;
 /// Bytes of what a test's program printed that are kept whole.
@@ -65,8 +67,9 @@ impl Batch {
     pub fn is_done(&self, tester: &Tester<'_>, wanted: &BTreeSet<String>) -> bool {
         let rounds: Vec<&TestRound> = self.rounds.iter().collect();
         // A few failures are what an outage takes, however long everything is until the next one can be made.
-        let is_bounded = !matches!(self.spec.kind, TestKind::Outage { .. });
-        let is_spent = is_bounded && self.spent >= tester.budget(&self.spec);
+        let is_outage = matches!(self.spec.kind, TestKind::Outage { .. });
+        let is_spent =
+            if is_outage { rounds.len() >= MOST_OUTAGES } else { self.spent >= tester.budget(&self.spec) };
         let last = rounds.iter().rev().take_while(|round| matches!(round.seen, Observed::Failed { .. }));
         let last_failed = last.count();
         if last_failed >= MOST_FAILURES || rounds.len() >= MOST_ROUNDS || is_spent {
@@ -186,17 +189,15 @@ impl Tester<'_> {
         }
     }
 
-    /// That what was seen is of another set than this run began with.
+    /// That what was seen is of no set, or of another one than this run began with.
     fn replaced(&self) -> Option<Reason> {
-        let is = read_set(&state_root().join(self.set))?.set;
-        let was = self.began_with.filter(|was| **was != is)?;
-        let name = &was.name;
-        Some(
-            format!(
-                "set \"{name}\" was replaced by another one of this name while it was verified: verify again"
-            )
-            .into(),
-        )
+        let was = self.began_with?;
+        let what = match read_set(&state_root().join(&was.name)) {
+            Some(is) if is.set == *was => return None,
+            Some(_) => "replaced by another one of this name",
+            None => "taken down",
+        };
+        Some(format!("set \"{}\" was {what} while it was verified: verify again", was.name).into())
     }
 
     /// Seconds that may be spent on a test: the most that one of its requirements allows.

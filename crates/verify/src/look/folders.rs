@@ -15,8 +15,8 @@ pub fn shared(one: &Content, other: &Content) -> usize {
 
 fn written(content: &Content) -> Vec<PathBuf> {
     let Content::Program(program) = content else { return Vec::new() };
-    let folders = program.writable.iter().cloned().chain(program.binds.iter().map(|bind| bind.from.clone()));
-    let all = folders.chain(program.volumes.iter().map(Volume::files));
+    // What is bound (`bind`) is for reading.
+    let all = program.writable.iter().cloned().chain(program.volumes.iter().map(Volume::files));
     // What is not there is shared by name, if at all.
     all.map(|path| path.canonicalize().unwrap_or(path)).collect()
 }
@@ -30,7 +30,7 @@ fn is_shared(one: &Path, other: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::partition::Program;
+    use model::partition::{Bind, Program};
 
     #[test]
     fn folders_are_the_same_by_whatever_name() {
@@ -53,6 +53,13 @@ mod tests {
         }
         assert_eq!(shared(&of_volume, &writes("volume/files")), 1);
         assert_eq!(shared(&of_volume, &writes("other")), 0);
+        let bind = Bind { from: at("data"), to: "/srv".into() };
+        let reads = Content::Program(Box::new(Program { binds: vec![bind], ..Program::default() }));
+        assert_eq!(
+            (shared(&reads, &reads), shared(&reads, &writes("data"))),
+            (0, 0),
+            "nobody writes, or one"
+        );
         assert_eq!(shared(&Content::Image, &writes("data")), 0);
     }
 }
