@@ -82,6 +82,7 @@ text = "Some are answered every second, however many ask."
 metric = "capacity.answers_per_s"
 at_least = "0.1 /s"
 load = "as-is"
+budget_s = 400
 client = { kind = "echo", at = "127.0.0.1:PORT", answer_within_ms = 10000, concurrency = 4 }
 
 [requirement.A]
