@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::exec_fixture::free_port;
@@ -14,7 +14,7 @@ use bulkhead::model::verification::{RequirementVerdict, Verification};
 use images::Digest;
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
-use set_fixture::{Bench, PATIENCE, guests_are_there, verdicts};
+use set_fixture::{Bench, PATIENCE, Said, guests_are_there, verdicts};
 
 /// A test of the user's: id, key and limit, script, what it must be.
 type Case = (&'static str, &'static str, &'static str, RequirementVerdict);
@@ -356,19 +356,18 @@ load = "as-is"
 at_most = 5
 "#;
 
-/// Verifies, and does something while a test of the user's waits.
+/// Verifies, and does something while a test of the user's waits between two marks.
 fn verified_while(
     bench: &Bench,
-    words: [&str; 3],
-    marks: [&Path; 2],
+    [file, out]: [&str; 2],
+    marks: &[PathBuf; 2],
     meanwhile: impl FnOnce(),
-) -> set_fixture::Said {
-    let [began, go_on] = marks;
+) -> Said {
     for mark in marks {
         let _ = fs::remove_file(mark);
     }
-    let [file, folder, out] = words;
-    let verification = bench.begin(&["verify", file, folder, out]);
+    let [began, go_on] = marks;
+    let verification = bench.begin(&["verify", file, "--out", out]);
     let until = Instant::now() + PATIENCE;
     while !began.exists() {
         assert!(Instant::now() < until, "its test never began");
@@ -384,21 +383,18 @@ fn verified_while(
 fn a_set_that_is_replaced_or_taken_down_while_it_is_verified_is_not_taken_for_the_first_one() {
     let bench = Bench::pretending();
     let marks = ["began", "go-on"].map(|name| bench.path(name));
-    let [began, go_on] = [&marks[0], &marks[1]].map(|path| path.to_str().expect("plain"));
-    let text = SLOW_TEST.replace("BEGAN", began).replace("GO_ON", go_on);
+    let mark = |number: usize| marks[number].to_str().expect("plain");
+    let text = SLOW_TEST.replace("BEGAN", mark(0)).replace("GO_ON", mark(1));
     let file = bench.file("plant.toml", &text);
     let out = bench.path("evidence");
     let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
     assert_eq!(bench.call(&["up", file]).code, Some(0));
-    let while_ = |meanwhile: &dyn Fn()| {
-        verified_while(&bench, [file, "--out", out], [&marks[0], &marks[1]], meanwhile)
-    };
-    let undecided = |said: &set_fixture::Said, why: &str| {
+    let undecided = |said: &Said, why: &str| {
         let told: Vec<&str> = said.err.split_whitespace().collect();
         assert!(said.code == Some(4) && told.join(" ").contains(why), "{said:?}");
         assert_eq!(verdicts(out)["R"], RequirementVerdict::Undecided);
     };
-    let said = while_(&|| {
+    let said = verified_while(&bench, [file, out], &marks, || {
         assert_eq!(bench.call(&["down"]).code, Some(0));
         bench.file("plant.toml", &text.replace("1000", "1001"));
         assert_eq!(bench.call(&["up", file]).code, Some(0));
@@ -406,6 +402,8 @@ fn a_set_that_is_replaced_or_taken_down_while_it_is_verified_is_not_taken_for_th
     undecided(&said, "was replaced by another one");
     let said = bench.call(&["verify", file, "--out", out]);
     assert_eq!(said.code, Some(0), "of the set that is up all is seen again: {said:?}");
-    let said = while_(&|| assert_eq!(bench.call(&["down"]).code, Some(0)));
+    let said = verified_while(&bench, [file, out], &marks, || {
+        assert_eq!(bench.call(&["down"]).code, Some(0));
+    });
     undecided(&said, "was taken down while it was verified");
 }

@@ -7,7 +7,7 @@
 //! call takes half or twice as long a minute later as well where somebody has or leaves the other thread of its core: its truth is known
 //! where another verification just after sees the same, within a twentieth, and how many of those there are is said.
 //!
-//! `cargo bench --bench verifying -- [RUNS] [--seed N] [--busy]`: so many runs (default 20, most of a minute each); `--busy` beside other work.
+//! `cargo bench --bench verifying -- [RUNS] [--seed N] [--busy]`: so many runs (default 20, one to two minutes each); `--busy` beside other work.
 //! `cargo bench --bench verifying -- watch [WATCHES] [--busy]`: what a watch takes, so many (default 6) of two minutes each.
 //!
 //! Marks: what is missed by 10 % fails in 9 of 10 runs; of all that is decided at most 1 in 20 differs from what most runs say; what lies
@@ -44,7 +44,6 @@ const DISTURBED: f64 = 0.1;
 const LIMIT: f64 = 100.0;
 /// By how much limits are kept or missed.
 const MARGIN: f64 = 1.1;
-
 /// How far a system call may be from what it was for its truth to be known.
 const SAME: f64 = 1.05;
 
@@ -62,8 +61,8 @@ asyncio.run(main())
 
 const SET: &str = r#"
 [partition.a]
-program = ["/usr/bin/python3", "FOLDER/server.py"]
-ro = ["FOLDER/server.py"]
+program = ["/usr/bin/python3", "SERVER"]
+ro = ["SERVER"]
 ports = ["PORT:7000"]
 "#;
 
@@ -99,9 +98,9 @@ fn number(centre: &str, seed: &str, count: &str) -> Result<f64> {
 /// Writes the set's file and the server's; the port of the host.
 fn write_set(sets: &OwnSets) -> Result<u16> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    let folder = sets.path("").display().to_string();
-    std::fs::write(sets.path("server.py"), SERVER)?;
-    let text = SET.replace("FOLDER", folder.trim_end_matches('/')).replace("PORT", &port.to_string());
+    let server = sets.path("server.py");
+    std::fs::write(&server, SERVER)?;
+    let text = SET.replace("SERVER", &server.display().to_string()).replace("PORT", &port.to_string());
     std::fs::write(sets.path("plant.toml"), text)?;
     Ok(port)
 }
@@ -160,11 +159,11 @@ impl Pilot {
     }
 }
 
-/// Verdicts of one requirement, and in which runs its truth was known.
+/// Verdicts of one requirement: of all runs, and of those in which its truth was known.
 #[derive(Default)]
 struct Seen {
     verdicts: Vec<RequirementVerdict>,
-    in_known: Vec<RequirementVerdict>,
+    where_known: Vec<RequirementVerdict>,
 }
 
 fn count(of: &[RequirementVerdict], wanted: RequirementVerdict) -> u32 {
@@ -196,7 +195,7 @@ fn repeat(sets: &OwnSets, port: u16, runs: u32, seed: u64, beside: &str) -> Resu
             let is_known = !id.starts_with("call.") || change <= SAME;
             let own = all.entry(id).or_default();
             own.verdicts.push(verdict);
-            own.in_known.extend(is_known.then_some(verdict));
+            own.where_known.extend(is_known.then_some(verdict));
         }
         before = after;
     }
@@ -206,7 +205,7 @@ fn repeat(sets: &OwnSets, port: u16, runs: u32, seed: u64, beside: &str) -> Resu
 fn judged(all: &BTreeMap<String, Seen>, runs: u32, beside: &str) -> Judge {
     let mut judge = Judge::default();
     let of = |id: &str| all.get(id).map_or(&[][..], |own| &own.verdicts);
-    let known = |id: &str| all.get(id).map_or(&[][..], |own| &own.in_known);
+    let known = |id: &str| all.get(id).map_or(&[][..], |own| &own.where_known);
     for (id, what) in [
         ("number.missed", "a number whose truth is known"),
         ("answer.missed", "an answer of a server in a guest that waits 80 ms"),

@@ -196,7 +196,7 @@ impl Held<'_> {
         if of_outage && worst == 0.0 {
             return format!(
                 "the client missed no answer in {count} failures: something took over sooner than answers are late (answer_within_ms), \
-                 or what failed was not on its way"
+                 what failed was not on its way, or it is missed later than verify waited"
             );
         }
         if count == 1 {

@@ -65,25 +65,34 @@ impl Batch {
 
     /// Whether no round is to follow: it is decided for those `wanted`, or given up.
     pub fn is_done(&self, tester: &Tester<'_>, wanted: &BTreeSet<String>) -> bool {
-        let rounds: Vec<&TestRound> = self.rounds.iter().collect();
-        // A few failures are what an outage takes, however long everything is until the next one can be made.
-        let is_outage = matches!(self.spec.kind, TestKind::Outage { .. });
-        let is_spent =
-            if is_outage { rounds.len() >= MOST_OUTAGES } else { self.spent >= tester.budget(&self.spec) };
-        let last = rounds.iter().rev().take_while(|round| matches!(round.seen, Observed::Failed { .. }));
-        let last_failed = last.count();
-        if last_failed >= MOST_FAILURES || rounds.len() >= MOST_ROUNDS || is_spent {
+        if self.is_given_up(tester.budget(&self.spec)) {
             return true;
         }
+        let rounds: Vec<&TestRound> = self.rounds.iter().collect();
         let count = u32::try_from(rounds.len()).unwrap_or(u32::MAX);
         let asked = self.spec.requirements.iter().filter(|id| wanted.contains(*id));
         asked.filter_map(|id| tester.requirements.get(id)).all(|requirement| {
             let judged = judge::judge(requirement, &rounds);
             let is_decided = matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
             // What is looked at and not there is not there the next moment either.
-            let is_seen = judge::is_seen_at_once(requirement) && last_failed < rounds.len();
+            let is_seen = judge::is_seen_at_once(requirement) && self.last_failed() < rounds.len();
             is_seen || (is_decided && judge::may_decide(requirement, count))
         })
+    }
+
+    /// Whether it has had what it may have, decided or not.
+    fn is_given_up(&self, budget: Duration) -> bool {
+        // A few failures are what an outage takes, however long everything is until the next one can be made.
+        let is_spent = match self.spec.kind {
+            TestKind::Outage { .. } => self.rounds.len() >= MOST_OUTAGES,
+            _ => self.spent >= budget,
+        };
+        is_spent || self.last_failed() >= MOST_FAILURES || self.rounds.len() >= MOST_ROUNDS
+    }
+
+    /// How many rounds have failed since the last one that did not.
+    fn last_failed(&self) -> usize {
+        self.rounds.iter().rev().take_while(|round| matches!(round.seen, Observed::Failed { .. })).count()
     }
 }
 
@@ -222,4 +231,64 @@ fn told<T>(outcome: Result<T, Reason>, seen: fn(T) -> Observed, cancel: &Cancel)
         return Err(Broken::Interrupted);
     }
     Ok(outcome.map_or_else(|reason| Observed::Failed { reason }, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::requirement::RequirementFile;
+    use model::verification::Commanded;
+
+    use super::*;
+    use crate::trace;
+
+    const TEXT: &str = r#"
+set = "s"
+[requirement.C]
+text = "x"
+metric = "command"
+command = ["one"]
+load = "as-is"
+at_most = 2
+[requirement.D]
+text = "x"
+metric = "outage.doubled"
+exactly = 0
+failure = "qemu.db"
+client = { kind = "echo", at = "127.0.0.1:7000" }
+"#;
+
+    fn batch(id: &str) -> Batch {
+        let wanted = RequirementFile::from_toml(TEXT, "").expect("good").requirements;
+        let mut tests = trace::of(&wanted).into_iter();
+        Batch::new(tests.find(|test| test.requirements.contains(&id.to_owned())).expect("its test"))
+    }
+
+    fn see(batch: &mut Batch, seen: Observed) {
+        let test = batch.spec.id.clone();
+        let (started_unix_ns, took_ns) = (Nanos::ZERO, Nanos::ZERO);
+        batch.rounds.push(TestRound { test, round: 1, started_unix_ns, took_ns, seen, doses: Vec::new() });
+    }
+
+    /// Regression: where a service did not come back, `doubled` was never decided, and its QEMU was killed up to 10,000 times.
+    #[test]
+    fn outages_that_decide_nothing_come_to_an_end() {
+        let mut batch = batch("D");
+        for number in 0..MOST_OUTAGES {
+            assert!(!batch.is_given_up(Duration::ZERO), "after {number}");
+            see(&mut batch, Observed::Commanded(Commanded::default()));
+        }
+        assert!(batch.is_given_up(Duration::MAX), "of outages there are as many, whatever they take");
+    }
+
+    #[test]
+    fn what_has_spent_its_time_or_fails_again_and_again_is_given_up() {
+        let mut batch = batch("C");
+        let failed = || Observed::Failed { reason: "it is gone".into() };
+        for seen in [failed(), failed(), Observed::Commanded(Commanded::default()), failed(), failed()] {
+            see(&mut batch, seen);
+            assert!(!batch.is_given_up(Duration::MAX) && batch.is_given_up(Duration::ZERO));
+        }
+        see(&mut batch, failed());
+        assert!(batch.is_given_up(Duration::MAX), "three in a row");
+    }
 }

@@ -1,5 +1,6 @@
-//! Where words lead in a partition, those of its program and those of a command that is run beside it: from its `workdir`, by its `PATH`, and
-//! which files of this host's it is shown there. What the guest makes itself, or has changed of its tree in a layer of its own, is no file of this host's.
+//! Where words lead in a partition, those of its program and those of a command that is run beside it: from its `workdir`, by its
+//! `PATH`, and which files of this host's it is shown there. What the guest makes itself, or has changed of its tree in a layer of its
+//! own, is no file of this host's.
 //!
 //! ```text
 //!  word ─► below `workdir` ─► links followed as they are there ─► deepest of `rw`, volumes, `bind`, the tree ─► a file of this host's

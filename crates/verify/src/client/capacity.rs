@@ -147,7 +147,7 @@ impl Own {
         if gap > self.longest {
             self.longest = gap;
             self.pauses = ends_of_pauses(&self.answers, gap).count();
-        } else if gap * 2 >= self.longest {
+        } else if is_pause(gap, self.longest) {
             self.pauses += 1;
         }
     }
@@ -162,9 +162,14 @@ fn gaps(answers: &[Instant]) -> impl Iterator<Item = (Instant, Duration)> {
     answers.windows(2).map(|pair| (pair[1], pair[1].saturating_duration_since(pair[0])))
 }
 
+/// Whether what lies between two answers is a pause, of all of which the longest is known.
+fn is_pause(gap: Duration, longest: Duration) -> bool {
+    gap * 2 >= longest
+}
+
 /// Answers that came after a pause.
 fn ends_of_pauses(answers: &[Instant], longest: Duration) -> impl Iterator<Item = Instant> {
-    gaps(answers).filter(move |(_, gap)| *gap * 2 >= longest).map(|(end, _)| end)
+    gaps(answers).filter(move |(_, gap)| is_pause(*gap, longest)).map(|(end, _)| end)
 }
 
 /// What each client had in whole cycles of all together; of a round with a single answer, in all of it.
