@@ -277,7 +277,7 @@ program = ["/bin/sleep", "1000"]
 [requirement.K]
 text = "Nobody but us starts it again."
 metric = "outage.duration_ns"
-at_most = "1 min"
+at_most = "6 s"
 failure = "qemu.idle"
 client = { kind = "http", at = "127.0.0.1:PORT", period_ms = 250, answer_within_ms = 5000 }
 "#;
@@ -406,4 +406,42 @@ fn a_set_that_is_replaced_or_taken_down_while_it_is_verified_is_not_taken_for_th
         assert_eq!(bench.call(&["down"]).code, Some(0));
     });
     undecided(&said, "was taken down while it was verified");
+}
+
+const CHANGED: &str = r#"
+[partition.db]
+program = ["/bin/sh", "FOLDER/program.sh"]
+ro = ["FOLDER"]
+"#;
+
+/// What passed was the program that is gone.
+#[test]
+fn a_program_that_is_replaced_while_it_is_verified_is_not_the_one_that_passed() {
+    let bench = Bench::pretending();
+    let marks = ["began", "go-on"].map(|name| bench.path(name));
+    let mark = |number: usize| marks[number].to_str().expect("plain");
+    let script = bench.file("program.sh", "exec /bin/sleep 1000\n");
+    let folder = bench.path("shown");
+    fs::create_dir(&folder).expect("the test's own files");
+    let program = folder.join("program.sh");
+    fs::rename(&script, &program).expect("the test's own files");
+    let (_, requirement) = SLOW_TEST.split_once("\n[requirement").expect("there is one");
+    let text = format!("{CHANGED}\n[requirement{requirement}");
+    let text = text.replace("BEGAN", mark(0)).replace("GO_ON", mark(1));
+    let text = text.replace("FOLDER", folder.to_str().expect("plain"));
+    let file = bench.file("plant.toml", &text);
+    let out = bench.path("evidence");
+    let [file, out] = [&file, &out].map(|path| path.to_str().expect("plain"));
+    assert_eq!(bench.call(&["up", file]).code, Some(0));
+    let said = verified_while(&bench, [file, out], &marks, || {});
+    assert_eq!((said.code, verdicts(out)["R"]), (Some(0), RequirementVerdict::Pass), "{said:?}");
+    let said = verified_while(&bench, [file, out], &marks, || {
+        fs::write(&program, "exec /bin/sleep 1001\n").expect("the test's own files");
+        let said = bench.call(&["restart", "plant/db"]);
+        assert_eq!(said.code, Some(0), "{said:?}");
+    });
+    assert_eq!((said.code, verdicts(out)["R"]), (Some(4), RequirementVerdict::Stale), "{said:?}");
+    let words: Vec<&str> = said.out.split_whitespace().collect();
+    assert!(words.join(" ").contains("since then changed: files.db, program.db"), "{said:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
 }

@@ -59,14 +59,14 @@ client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_m
 [requirement.L]
 text = "A link that stands still is left for the other one."
 metric = "outage.duration_ns"
-at_most = "1 min"
+at_most = "8 s"
 failure = "link.control.1"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
 
 [requirement.C]
 text = "So is one whose cable is pulled out."
 metric = "outage.duration_ns"
-at_most = "1 min"
+at_most = "8 s"
 failure = "cable.control.0@web"
 client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 50, answer_within_ms = 3000 }
 
@@ -82,7 +82,6 @@ text = "Some are answered every second, however many ask."
 metric = "capacity.answers_per_s"
 at_least = "0.1 /s"
 load = "as-is"
-budget_s = 400
 client = { kind = "echo", at = "127.0.0.1:PORT", answer_within_ms = 10000, concurrency = 4 }
 
 [requirement.A]
@@ -231,6 +230,74 @@ fn what_needs_more_than_one_start_is_said_with_its_reason() {
     assert_eq!(undone.first(), Some(&stumbled), "{said:?}");
     let again = "web was started anew before, so that nothing backs off, all came back by itself";
     assert!(undone.len() == 3 && undone[1..].iter().all(|undone| *undone == again), "{undone:?}");
+    assert_eq!(bench.call(&["down"]).code, Some(0));
+}
+
+/// Asks another one again and again, and echoes lines for as long as it knows something of it that is not older than a lease.
+const LEASED: &str = "
+import socket, socketserver, threading, time
+heard = time.monotonic()
+def ask():
+    global heard
+    while True:
+        try:
+            with socket.create_connection(('db', 9000), 1) as link:
+                link.sendall(b'a\\n')
+                if link.recv(9): heard = time.monotonic()
+        except OSError: pass
+        time.sleep(.1)
+class Handler(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            if time.monotonic() - heard < 5: self.wfile.write(line)
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+threading.Thread(target=ask, daemon=True).start()
+Server(('', 9000), Handler).serve_forever()
+";
+
+const LEASES: &str = r#"
+[network.control]
+
+[partition.db]
+program = ["/usr/bin/python3", "FOLDER/echo.py"]
+ro = ["FOLDER"]
+networks = ["control"]
+ready = { tcp = 9000 }
+
+[partition.web]
+program = ["/usr/bin/python3", "FOLDER/leased.py"]
+ro = ["FOLDER"]
+networks = ["control"]
+after = ["db"]
+ports = ["PORT:9000"]
+ready = { tcp = 9000 }
+
+[requirement.Q]
+text = "Without its database it goes on."
+metric = "outage.duration_ns"
+at_most = "20 s"
+failure = "partition.db"
+client = { kind = "echo", at = "127.0.0.1:PORT", period_ms = 100, answer_within_ms = 2000 }
+"#;
+
+/// Regression: nobody noticed anything within three seconds, so it had "missed no answer".
+#[test]
+fn what_is_missed_only_when_a_lease_has_ended_is_waited_for() {
+    if !guests_are_there() {
+        return;
+    }
+    let bench = Bench::real();
+    let script = bench.file("echo.py", ECHO);
+    bench.file("leased.py", LEASED);
+    let folder = script.parent().and_then(Path::to_str).expect("plain");
+    let [file, out] = &up(&bench, LEASES, folder);
+    let said = bench.call(&["verify", file, "--out", out, "--failures"]);
+    let all = outages(out);
+    assert_eq!(verdicts(out)["Q"], RequirementVerdict::Fail, "{said:?}, {all:?}");
+    assert!(all.iter().all(|(_, outage)| outage.answered_again_ns.is_none()), "{all:?}");
+    assert!(all.first().is_some_and(|(_, outage)| outage.first_missing_ns.is_some()), "{all:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));
 }
 

@@ -49,9 +49,11 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
     for (name, network) in &looked.set.networks {
         add(&format!("network.{name}"), of_json(network));
     }
+    // What one writes for another is nothing that somebody has changed.
+    let written: Vec<PathBuf> = looked.set.partitions.values().flat_map(|entry| entry.rw.clone()).collect();
     for (name, entry) in &looked.set.partitions {
         add(&format!("partition.{name}"), of_json(entry));
-        let shown = shown::to(entry, &mut files);
+        let shown = shown::to(entry, &written, &mut files);
         if !shown.is_empty() {
             add(&format!("files.{name}"), Some(shown));
         }

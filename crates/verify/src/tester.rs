@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use model::partition::set::PartitionSet;
-use model::requirement::{Requirements, Subject};
+use model::requirement::{OutageMetric, RequiredMetric, Requirement, Requirements, Subject};
 use model::verification::{Observed, RequirementVerdict, TestKind, TestRound, TestSpec};
 use partition::set::folder::read_set;
 use partition::set::root::state_root;
@@ -33,6 +33,12 @@ const MOST_PRINTED: usize = 4 << 20;
 const LITTLE: usize = 1024;
 /// How long an outage may last at least before it counts as one without an end.
 const LEAST_PATIENCE: Duration = Duration::from_secs(60);
+/// Seconds of a limit that count at most.
+const MOST_PATIENCE_S: f64 = 86_400.0 / 1.5;
+/// How long a failure of which nobody notices anything is waited for where no limit says how long that matters.
+const UNNOTICED: Duration = Duration::from_secs(10);
+/// At most so long where one says so.
+const LONGEST_UNNOTICED: Duration = Duration::from_secs(30);
 
 /// A test, and its rounds so far.
 pub struct Batch {
@@ -217,12 +223,31 @@ impl Tester<'_> {
 
     /// How long the end of an outage is waited for: longer than any of its requirements allows.
     fn patience(&self, test: &TestSpec) -> Patience {
-        let limits = test.requirements.iter().filter_map(|id| self.requirements.get(id)?.limit());
-        let times = limits.filter(|(_, limit)| limit.unit == Unit::Nanoseconds).map(|(_, limit)| limit.value);
-        let longest = times.fold(0.0, f64::max);
-        let shortest = Duration::from_secs_f64((longest * 1.5 / 1e9).clamp(0.0, 86_400.0));
-        Patience { longest: shortest.max(LEAST_PATIENCE), shortest }
+        patience(test.requirements.iter().filter_map(|id| self.requirements.get(id)))
     }
+}
+
+fn patience<'a>(requirements: impl Iterator<Item = &'a Requirement>) -> Patience {
+    let (mut longest, mut unnoticed) = (Duration::ZERO, Duration::ZERO);
+    for requirement in requirements {
+        let (Some(RequiredMetric::Outage(metric)), Some((_, limit))) =
+            (&requirement.metric, requirement.limit())
+        else {
+            continue;
+        };
+        let is_time = limit.unit == Unit::Nanoseconds;
+        let limit = Duration::from_secs_f64((limit.value / 1e9).clamp(0.0, MOST_PATIENCE_S));
+        if is_time {
+            longest = longest.max(limit);
+        }
+        // When all parts run again is not asked of the client.
+        if *metric != OutageMetric::Restoration {
+            let matters = if is_time { limit.min(LONGEST_UNNOTICED) } else { UNNOTICED };
+            unnoticed = unnoticed.max(matters);
+        }
+    }
+    let shortest = longest + longest / 2;
+    Patience { longest: shortest.max(LEAST_PATIENCE), shortest, unnoticed }
 }
 
 /// What a client told, or why it told nothing; nothing at all where the user has interrupted it.
@@ -278,6 +303,23 @@ client = { kind = "echo", at = "127.0.0.1:7000" }
             see(&mut batch, Observed::Commanded(Commanded::default()));
         }
         assert!(batch.is_given_up(Duration::MAX), "of outages there are as many, whatever they take");
+    }
+
+    /// Regression: what nobody noticed within two seconds had missed no answer, whatever a lease was still good for.
+    #[test]
+    fn what_nobody_notices_is_waited_for_as_long_as_it_matters() {
+        let wanted = RequirementFile::from_toml(TEXT, "").expect("good").requirements;
+        let of = |metric: &str, limit: &str| {
+            let text = TEXT.replace("outage.doubled", metric).replace("exactly = 0", limit);
+            let wanted = RequirementFile::from_toml(&text, "").expect("good").requirements;
+            let patience = patience(wanted.values());
+            [patience.longest, patience.shortest, patience.unnoticed].map(|time| time.as_millis())
+        };
+        assert_eq!(of("outage.doubled", "exactly = 0"), [60_000, 0, 10_000]);
+        assert_eq!(of("outage.duration_ns", "at_most = \"4 s\""), [60_000, 6_000, 4_000]);
+        assert_eq!(of("outage.duration_ns", "at_most = \"2 min\""), [180_000, 180_000, 30_000]);
+        assert_eq!(of("outage.restoration_ns", "at_most = \"2 min\""), [180_000, 180_000, 0]);
+        assert_eq!(patience([&wanted["C"], &wanted["D"]].into_iter()).unnoticed, UNNOTICED);
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub fn run(args: &VerifyArgs) -> Ends {
     let ending = if args.no_run { RunEnding::Whole } else { see(&asked, began.1, &cancel).or_broke()? };
     // Whoever else writes to this folder has it for itself.
     let _journal = VerifyJournal::open(out).context("the journal cannot be opened").or_broke()?;
-    let mut verification = concluded(&asked, today, began.1).or_broke()?;
+    let ended_with = (!args.no_run).then(|| asked.again(&looked.set)).flatten();
+    let mut verification = concluded(&asked, ended_with.as_ref().unwrap_or(today), began.1).or_broke()?;
     verification.took_ns = Nanos::from_duration(began.0.elapsed());
     verification.is_whole = ending == RunEnding::Whole;
     evidence::write(out, wanted, &verification).or_broke()?;
@@ -111,6 +112,13 @@ impl Asked<'_> {
             seed: self.seed,
             basis: basis.clone(),
         })
+    }
+
+    /// What results would rest on by now: a program that was replaced meanwhile is not the one that passed. None of another set than it
+    /// began with, of which rounds say so.
+    fn again(&self, began_with: &PartitionSet) -> Option<Basis> {
+        let looked = LookedAt::now(&state_root(), &self.wanted.set).ok()?;
+        (looked.set == *began_with).then(|| basis::of(&looked, &self.wanted.requirements, self.folder))
     }
 
     /// Tests of the requirements that were asked for.

@@ -1,6 +1,7 @@
 //! What a partition's file shows its program of this host's files, and it cannot change: `ro`, `bind`, a folder as `image` or `files`,
 //! `env_file`, `secrets`. A file counts by what is in it, a folder by the names, kinds, sizes and times of all in it, as `make` has it; what
-//! may be secret by its time alone, because a digest of a password tells who guesses it. Where it may write is no part of that.
+//! may be secret by its time alone, because a digest of a password tells who guesses it. Where it, or another one of its set, may write is
+//! no part of that.
 
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -10,20 +11,20 @@ use std::path::{Path, PathBuf};
 use images::{Digest, Layout};
 use model::partition::set::PartitionEntry;
 use model::partition::{ImageEntry, ImageRef};
+use partition::set::root::state_root;
 
 use super::Files;
+use crate::journal::first_set;
 
 /// Entries of a folder that are looked at. Whoever shows more, `/usr` say, is not told when one of them changes.
 const MOST_ENTRIES: usize = 20_000;
 /// Largest file that is read; of larger ones, size and time count.
 const MOST_BYTES: u64 = 64 << 20;
-/// What evidence has: verifying must not make its own results stale.
-const OF_EVIDENCE: [&str; 2] = ["journal.jsonl", "manifest.json"];
 const GONE: &str = "not there";
 
-/// All of it in words, empty where nothing is shown.
-pub fn to(entry: &PartitionEntry, files: &mut Files) -> String {
-    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, &entry.rw, files)));
+/// All of it in words, empty where nothing is shown; without what one of the set's partitions may write, for whomever.
+pub fn to(entry: &PartitionEntry, written: &[PathBuf], files: &mut Files) -> String {
+    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, written, files)));
     let kept = entry.env_file.iter().chain(entry.secrets.values());
     let kept = kept.map(|path| {
         format!("{}: {}", path.display(), fs::metadata(path).map_or(GONE.to_owned(), |about| time(&about)))
@@ -49,7 +50,9 @@ fn open(entry: &PartitionEntry) -> impl Iterator<Item = PathBuf> {
 
 fn of(path: &Path, writable: &[PathBuf], files: &mut Files) -> String {
     match fs::metadata(path) {
-        _ if writable.iter().any(|writable| path.starts_with(writable)) => "its own to write".to_owned(),
+        _ if writable.iter().any(|writable| path.starts_with(writable)) => {
+            "the set's own to write".to_owned()
+        }
         Ok(about) if about.is_dir() => folder(path, writable),
         Ok(about) if about.size() > MOST_BYTES => format!("{} bytes of {}", about.size(), time(&about)),
         Ok(_) => files.digest(path).unwrap_or_else(|| "not known".to_owned()),
@@ -65,7 +68,7 @@ fn folder(root: &Path, writable: &[PathBuf]) -> String {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(about) = entry.metadata() else { continue };
             let path = entry.path();
-            if about.is_dir() && !is_evidence(&path) && !writable.contains(&path) {
+            if about.is_dir() && !is_ours(&path, &about) && !writable.contains(&path) {
                 folders.push(path.clone());
             }
             lines.push(line(&path, &about));
@@ -78,8 +81,11 @@ fn folder(root: &Path, writable: &[PathBuf]) -> String {
     format!("{} entries, {}", lines.len(), Digest::of(&lines.concat()).short())
 }
 
-fn is_evidence(folder: &Path) -> bool {
-    OF_EVIDENCE.iter().all(|name| folder.join(name).exists())
+/// Whether it is what verifying itself writes, which must not make its own results stale: evidence, whose journal is its first file and
+/// says so, and what is noted of sets that are up.
+fn is_ours(folder: &Path, about: &Metadata) -> bool {
+    let is_state = |state: Metadata| (state.dev(), state.ino()) == (about.dev(), about.ino());
+    fs::metadata(state_root()).is_ok_and(is_state) || first_set(folder).is_some()
 }
 
 /// An entry. A folder's time and size say of it only what its own entries say.
@@ -102,6 +108,8 @@ fn time(about: &Metadata) -> String {
 mod tests {
     use super::*;
     use model::partition::set::PartitionSet;
+    use model::verification::{Basis, VERIFICATION_VERSION, VerifyHeader, VerifyLine};
+    use units::Nanos;
 
     fn entry(text: &str) -> PartitionEntry {
         let set = PartitionSet::from_toml(&format!("[partition.a]\nprogram = [\"/bin/true\"]\n{text}"), "s");
@@ -129,7 +137,7 @@ mod tests {
             at("config/own"),
             at("key")
         ));
-        let now = || to(&entry, &mut Files::default());
+        let now = || to(&entry, &entry.rw, &mut Files::default());
         let was = now();
         assert!(was.contains("config: 3 entries"), "{was}");
         let changed = |name: &str, text: &str| {
@@ -141,11 +149,23 @@ mod tests {
         assert!(!changed("data/a", "2") && !changed("config/own/b", "1"), "where it may write");
         fs::rename(at("file"), at("else")).expect("it is there");
         assert!(now().contains("file: not there"));
-        // Evidence in such a folder must not make itself stale.
-        for name in OF_EVIDENCE {
-            write(&format!("config/evidence/{name}"), "1");
-        }
-        assert!(!changed("config/evidence/journal.jsonl", "12"));
+        // Evidence in such a folder must not make itself stale; also that of a verification that was killed, which has a journal alone.
+        let header = VerifyLine::Header(VerifyHeader {
+            schema_version: VERIFICATION_VERSION,
+            bulkhead_version: "1".to_owned(),
+            started_unix_ns: Nanos::ZERO,
+            set: "s".to_owned(),
+            seed: 1,
+            basis: Basis::new(),
+        });
+        let header = serde_json::to_string(&header).expect("JSON");
+        write("config/evidence/journal.jsonl", &header);
+        assert!(!changed("config/evidence/journal.jsonl", &format!("{header}\n")));
+        assert!(!changed("config/evidence/verify.html", "1"));
+        // Regression: names alone are no evidence.
+        write("config/of-somebody/journal.jsonl", "1");
+        write("config/of-somebody/manifest.json", "1");
+        assert!(changed("config/of-somebody/journal.jsonl", "12"));
         let key = now();
         write("key", "2");
         fs::File::open(at("key"))

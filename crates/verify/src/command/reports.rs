@@ -23,14 +23,15 @@ pub struct Read {
 
 /// All reports in an output: those of both kinds count together. Of one that is cut, nothing is missing that may have come later.
 pub fn read(text: &str, is_cut: bool) -> Read {
-    let (xml, unread) = junit::counts(text);
-    // Beside a report of the one kind, a line that begins with "ok" alone is none of the other.
-    let beside = xml.is_some() || unread.is_some();
-    let tests = match (xml, tap::counts(text, is_cut, beside)) {
+    let documents = junit::read(text);
+    // Beside a report of the one kind, a line that begins with "ok" alone is none of the other; within it, none is: what a test printed
+    // there says what the test was about.
+    let is_beside = documents.tests.is_some() || documents.unread.is_some();
+    let tests = match (documents.tests, tap::counts(&documents.beside.join("\n"), is_cut, is_beside)) {
         (Some(xml), Some(tap)) => Some(both(xml, tap)),
         (xml, tap) => xml.or(tap),
     };
-    Read { tests, unread }
+    Read { tests, unread: documents.unread }
 }
 
 fn both(mut one: TestCounts, other: TestCounts) -> TestCounts {

@@ -63,6 +63,8 @@ pub struct Patience {
     pub longest: Duration,
     /// As long as decides, where a part is gone that nobody starts again.
     pub shortest: Duration,
+    /// As long as decides, where nobody outside misses anything: a lease or a cache may last for a while.
+    pub unnoticed: Duration,
 }
 
 /// Makes parts fail at once, measures the outage, and puts everything back. What we start again ourselves is no end of it.
@@ -96,7 +98,7 @@ pub fn make(
     let least = if failure.iter().any(InjectedFailure::stays) { STAYS } else { Duration::ZERO };
     let outcome = failed.and_then(|failed_at| {
         let lasts = least..patience.longest.max(least);
-        wait(&parts, &asking, failed_at, lasts, patience.shortest.max(least), cancel)
+        wait(&parts, &asking, failed_at, lasts, patience, cancel)
             .map(|restored| (failed_at, restored, Instant::now()))
     });
     // Whatever came of it.
@@ -153,10 +155,12 @@ fn wait(
     asking: &Asking,
     failed_at: Instant,
     lasts: Range<Duration>,
-    without_part: Duration,
+    patience: Patience,
     cancel: &Cancel,
 ) -> Result<Option<Instant>, Reason> {
     let (mut restored, mut was_seen) = (None, false);
+    let without_part = patience.shortest.max(lasts.start);
+    let unnoticed = patience.unnoticed.max(asking.patience());
     while failed_at.elapsed() < lasts.end {
         if cancel.is_cancelled() {
             return Err("interrupted".into());
@@ -172,8 +176,7 @@ fn wait(
         let seen = asking.since(failed_at);
         let is_over = match seen {
             Answering::AnsweredForGood => true,
-            // Nobody outside noticed: not within the time that noticing takes.
-            Answering::NothingMissing => failed_at.elapsed() >= asking.patience(),
+            Answering::NothingMissing => failed_at.elapsed() >= unnoticed,
             Answering::Missing => false,
         };
         let is_settled = runs || restored.is_some() || stays_gone;

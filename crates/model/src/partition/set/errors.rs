@@ -9,6 +9,8 @@ use units::names::nearest;
 
 /// Most mistakes that are told of one file.
 pub(super) const MOST_TOLD: usize = 100;
+/// How deep the parser goes.
+const MOST_DEEP: usize = 80;
 
 /// What a file says is repeated without what could move a terminal's cursor.
 fn plain(problem: &str) -> String {
@@ -72,6 +74,10 @@ pub fn of_no_toml(text: &str, mut errors: Vec<toml::de::Error>) -> Vec<SetError>
 
 /// The parser's message in one line, with the nearest of the names it expected.
 pub fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -> SetError {
+    if span.is_none() && error.message().contains("recursion limit") {
+        let problem = format!("tables and lists in each other are at most {MOST_DEEP} deep");
+        return SetError::new(text, first_deep(text), problem);
+    }
     let offset = span.map(|span| span.start);
     let mut quoted = error.message().split('`').skip(1).step_by(2);
     let got = quoted.next().unwrap_or_default().to_owned();
@@ -92,6 +98,17 @@ pub fn syntax(text: &str, error: &toml::de::Error, span: Option<Range<usize>>) -
         None => problem,
     };
     SetError::new(text, offset, problem)
+}
+
+/// Where the first line begins that alone is too deep, if one is.
+fn first_deep(text: &str) -> Option<usize> {
+    let is_deep = |line: &str| line.matches(['.', '[', '{']).count() >= MOST_DEEP;
+    let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
+        let begin = *end;
+        *end += line.len();
+        Some((begin, line))
+    });
+    lines.find(|(_, line)| is_deep(line)).map(|(begin, _)| begin)
 }
 
 /// A key or table that the text has already.

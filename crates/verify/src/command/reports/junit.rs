@@ -18,15 +18,35 @@ const COMMENT: &str = "<!--";
 const DECLARATIONS: [&str; 2] = ["<!ENTITY", "<!ATTLIST"];
 /// Values of `status` and `result` of a test that did not run.
 const NOT_RUN: [&str; 4] = ["notrun", "disabled", "suppressed", "skipped"];
+/// And of one that failed, whether it has an element that says so or not.
+const FAILED: [&str; 8] = ["failed", "failure", "fail", "error", "errored", "broken", "timeout", "crashed"];
 
-/// Counts of all documents, one behind the other.
-pub(super) fn counts(text: &str) -> (Option<TestCounts>, Option<String>) {
-    let (mut rest, mut counts, mut unread) = (text, None::<TestCounts>, None);
+/// What was read of all documents, one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Documents<'a> {
+    /// Tests and failures, where there is any document.
+    pub tests: Option<TestCounts>,
+    /// What was not understood.
+    pub unread: Option<String>,
+    /// What stands before, between and behind them.
+    pub beside: Vec<&'a str>,
+}
+
+/// Reads all documents in a text.
+pub(super) fn read(text: &str) -> Documents<'_> {
+    let (mut rest, mut unread) = (text, None);
+    let mut all = Documents::default();
     while let Some((found, element)) = next_element(rest) {
         let read = match found {
-            Found::Suite => match Document::default().read(element, counts.get_or_insert_default()) {
-                Ok(read) => read,
-                Err(why) => return (counts, Some(format!("its JUnit is not understood: {why}"))),
+            Found::Suite => match Document::default().read(element, all.tests.get_or_insert_default()) {
+                Ok(read) => {
+                    all.beside.extend(rest.strip_suffix(element));
+                    read
+                }
+                Err(why) => {
+                    all.unread = Some(format!("its JUnit is not understood: {why}"));
+                    break;
+                }
             },
             Found::Case => {
                 unread = Some("its JUnit has a test outside of all suites");
@@ -39,8 +59,10 @@ pub(super) fn counts(text: &str) -> (Option<TestCounts>, Option<String>) {
         };
         rest = element.get(read..).unwrap_or_default();
     }
-    let unread = unread.filter(|_| counts.is_some()).map(str::to_owned);
-    (counts, unread)
+    all.beside.push(rest);
+    let unread = unread.filter(|_| all.tests.is_some()).map(str::to_owned);
+    all.unread = all.unread.or(unread);
+    all
 }
 
 /// What is found where something begins with `<`.
@@ -166,9 +188,11 @@ impl Document {
                 failed(counts, &format!("{name}: {}", text("message")), 1);
             }
             (b"testcase", None) => {
-                let is_not_run = |name: &str| NOT_RUN.contains(&text(name).to_ascii_lowercase().as_str());
-                let is_left_out = is_not_run("status") || is_not_run("result");
-                self.case = Some(OpenCase { name: text("name"), is_left_out, ..OpenCase::default() });
+                let states = ["status", "result"].map(|name| text(name).to_ascii_lowercase());
+                let is_left_out = states.iter().any(|state| NOT_RUN.contains(&state.as_str()));
+                let has_failed = states.iter().any(|state| FAILED.contains(&state.as_str()));
+                let failure = has_failed.then(String::new);
+                self.case = Some(OpenCase { name: text("name"), is_left_out, failure });
             }
             (b"failure" | b"error", Some(case)) => case.failure = Some(text("message")),
             (b"skipped" | b"disabled", Some(case)) => case.is_left_out = true,

@@ -14,12 +14,17 @@ use super::failed;
 const FIRST_NAMED: u64 = 13;
 /// The last version.
 const LAST: u64 = 14;
+/// What an indented block of YAML begins and ends with, from the first named version on.
+const YAML: [&str; 2] = ["---", "..."];
 
 /// Counts of the points of the outermost level. Beside a report of another kind good points without a plan are lines like others.
 pub(super) fn counts(text: &str, is_cut: bool, is_beside: bool) -> Option<TestCounts> {
     let mut report = Report { is_beside, ..Report::default() };
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
+        if report.yaml(line, &mut lines) {
+            continue;
+        }
         // Where "not" is alone, it belongs to the next line.
         if line.trim_matches(is_space) == "not" {
             report.read(&format!("{line}{}", lines.next().unwrap_or_default()));
@@ -32,6 +37,7 @@ pub(super) fn counts(text: &str, is_cut: bool, is_beside: bool) -> Option<TestCo
 
 /// A report as far as it was read.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule of its own that later lines are held to")]
 struct Report {
     counts: TestCounts,
     is_beside: bool,
@@ -46,6 +52,8 @@ struct Report {
     points: u64,
     numbers: BTreeSet<u64>,
     bails: u64,
+    /// A line that says nothing is an error (`pragma +strict`).
+    is_strict: bool,
 }
 
 impl Report {
@@ -54,7 +62,7 @@ impl Report {
             self.point(is_good, rest);
         } else if let Some(version) = version(line) {
             self.version(version);
-        } else if let Some(planned) = plan(line, self.version.is_some_and(|version| version >= FIRST_NAMED)) {
+        } else if let Some(planned) = plan(line, self.has_version()) {
             self.is_tap = true;
             self.surplus_plans += u64::from(self.planned.is_some());
             self.planned_after = self.points;
@@ -63,11 +71,41 @@ impl Report {
             self.is_tap = true;
             self.bails += 1;
             self.fails(line);
+        } else if let Some(pragmas) = pragmas(line).filter(|_| self.has_version()) {
+            let last =
+                pragmas.rev().find(|pragma| pragma.ends_with("strict") && pragma.len() == "+strict".len());
+            self.is_strict = last.map_or(self.is_strict, |pragma| pragma.starts_with('+'));
         } else {
+            if self.is_strict && !line.starts_with('#') {
+                self.fails(&format!("what is none of TAP is an error (pragma +strict): {line}"));
+            }
             // A plan or a version that is none: without another it is a report without a plan.
             let is_like_plan = line.strip_prefix("1..").is_some_and(|plan| number(plan).is_some());
             self.is_tap |= is_like_plan || line.starts_with("TAP version ");
         }
+    }
+
+    fn has_version(&self) -> bool {
+        self.version.is_some_and(|version| version >= FIRST_NAMED)
+    }
+
+    /// Goes over a block of YAML, in which nothing else is what it looks like.
+    fn yaml(&mut self, line: &str, lines: &mut std::str::Lines<'_>) -> bool {
+        let begun = line.trim_start_matches(is_space);
+        let indent = line.strip_suffix(begun).filter(|indent| !indent.is_empty() && self.has_version());
+        let Some(indent) = indent.filter(|_| begun.starts_with(YAML[0])) else { return false };
+        // What is less indented is none of it, and what is more is within one of its values.
+        let mut inside = lines.map_while(|line| {
+            let depth = line.chars().take_while(|sign| is_space(*sign)).count();
+            line.get(indent.len()..)
+                .filter(|_| depth >= indent.len())
+                .map(|line| line.trim_end_matches(is_space))
+        });
+        let last = inside.find(|line| YAML.iter().any(|mark| line.starts_with(*mark)));
+        if last != Some(YAML[1]) {
+            self.fails("a block of YAML in it has no end");
+        }
+        true
     }
 
     /// Something that is no point failed.
@@ -187,6 +225,17 @@ fn plan(line: &str, has_version: bool) -> Option<u64> {
         planned == 0
     };
     (is_plan || tail.is_empty()).then_some(planned)
+}
+
+/// What a line switches on (`+`) and off.
+fn pragmas(line: &str) -> Option<impl DoubleEndedIterator<Item = &str>> {
+    let named = line.strip_prefix("pragma").filter(|named| named.starts_with(is_space))?;
+    let all = || named.split(',').map(|pragma| pragma.trim_matches(is_space));
+    let is_one = |pragma: &str| {
+        let name = pragma.strip_prefix(['+', '-']).unwrap_or_default();
+        !name.is_empty() && name.chars().all(is_word)
+    };
+    all().all(is_one).then(all)
 }
 
 /// What stands behind the first `#` that is not escaped.

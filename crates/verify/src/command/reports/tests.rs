@@ -67,6 +67,35 @@ fn what_junit_says_beyond_its_cases_counts() {
     assert_eq!(failed(&format!("not ok 1 - z\n{good}")), Some(2), "and no plan");
 }
 
+/// Regression: what a test had printed counted as tests.
+#[test]
+fn what_tests_printed_into_their_report_is_no_report() {
+    let printed = |text: &str| {
+        let xml = format!(
+            "<testsuite><testcase name=\"a\"/><system-out>\n1..2\nok 1\nnot ok 2\n{text}\n</system-out></testsuite>"
+        );
+        read(&xml, false)
+    };
+    assert_eq!(printed(""), Read { tests: Some(counts(1, 0, 0, &[])), unread: None });
+    assert_eq!(printed("<![CDATA[\nnot ok 1\n]]>").tests, Some(counts(1, 0, 0, &[])));
+    let before = "1..1\nnot ok 1 - z\n<testsuite><testcase name=\"a\"/></testsuite>";
+    assert_eq!(read(before, false).tests, Some(counts(2, 1, 0, &["z"])));
+    let around = "1..2\nok 1\n<testsuite><testcase name=\"a\"/></testsuite>\nok 2\n";
+    assert_eq!(read(around, false).tests, Some(counts(3, 0, 0, &[])));
+}
+
+#[test]
+fn a_state_that_says_so_is_a_failure() {
+    for state in
+        ["status=\"failed\"", "result=\"Failure\"", "status=\"error\"", "status=\"run\" result=\"timeout\""]
+    {
+        let xml = format!("<testsuite><testcase name=\"a\" {state}/></testsuite>");
+        assert_eq!(read(&xml, false).tests, Some(counts(1, 1, 0, &["a"])), "{state}");
+    }
+    let told = "<testsuite><testcase name=\"a\" status=\"failed\"><failure message=\"late\"/></testcase></testsuite>";
+    assert_eq!(read(told, false).tests, Some(counts(1, 1, 0, &["a: late"])));
+}
+
 #[test]
 fn tests_that_did_not_run_did_not_pass() {
     let google = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"1\" failures=\"0\" disabled=\"1\" errors=\"0\" \
@@ -206,7 +235,8 @@ proptest! {
 
 /// Says of each text behind which there is a zero byte whether something in it failed, as `prove` would: Perl's own parser.
 const PROVE: &str = "use strict; use TAP::Parser; $/ = qq(\\0); while (my $tap = <STDIN>) { chomp $tap; my $bail = 0; \
-    my $parser = TAP::Parser->new({ tap => $tap }); while (my $one = $parser->next) { $bail = 1 if $one->is_bailout } \
+    my $parser = TAP::Parser->new({ tap => $tap }); \
+    eval { while (my $one = $parser->next) { $bail = 1 if $one->is_bailout } 1 } or $bail = 1; \
     print(($bail || $parser->has_problems) ? qq(bad\\n) : qq(good\\n)) }";
 
 /// Lines of which reports are made.
@@ -258,6 +288,37 @@ const ODD: [&str; 23] = [
     "1..0 x",
 ];
 
+/// What of version 13 is put at each place of reports, two behind each other.
+const OF_13: [&str; 14] = [
+    "  ---\n  message: x\n  ...",
+    "  ---\n  message: |\n    Bail out!\n    --- a\n    ...\n    1..3\n  ...",
+    "  ---\n  message: x\n  ...  ",
+    "  ---\n  message: x\nok 2",
+    "  ---\n  message: x",
+    "---\nok 1\n...",
+    "pragma +strict",
+    "pragma -strict",
+    "pragma +bail, +strict",
+    "pragma +stricter",
+    "pragma",
+    "a log",
+    " ",
+    "# a comment",
+];
+
+fn of_version_13() -> Vec<String> {
+    let both = OF_13.iter().flat_map(|one| OF_13.iter().map(move |other| (one, other)));
+    let at = |(one, other): (&&str, &&str)| {
+        [
+            format!("TAP version 13\n{one}\n{other}\n1..1\nok 1\n"),
+            format!("TAP version 13\n1..1\n{one}\nok 1\n{other}\n"),
+            format!("TAP version 13\nok 1\n{one}\n1..1\n{other}\n"),
+            format!("1..1\n{one}\nok 1\n{other}\n"),
+        ]
+    };
+    both.flat_map(at).collect()
+}
+
 /// Reports that are whole.
 const WHOLE: [&[&str]; 3] = [&["1..1", "ok 1"], &["ok 1", "ok 2", "1..2"], &["TAP version 13", "1..1", "ok"]];
 
@@ -283,6 +344,7 @@ fn tap_fails_where_it_fails_for_prove() {
         texts.extend(last.clone());
     }
     texts.extend(odd_reports());
+    texts.extend(of_version_13());
     let all: String = texts.iter().flat_map(|text| [text.as_str(), "\0"]).collect();
     let mut input = tempfile::tempfile().unwrap();
     input.write_all(all.as_bytes()).and_then(|()| input.rewind()).unwrap();
@@ -300,5 +362,5 @@ fn tap_fails_where_it_fails_for_prove() {
         assert_eq!(ours.failed > 0, theirs == "bad", "{text}{ours:?}");
         compared += 1;
     }
-    assert_eq!((compared, texts.len()), (7653, 7692));
+    assert_eq!((compared, texts.len()), (8437, 8476));
 }
