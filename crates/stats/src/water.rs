@@ -29,12 +29,11 @@ pub fn fill(claims: &[Claim], cpus: f64) -> Vec<f64> {
     while !open.is_empty() && left > 0.0 {
         let weights: f64 = open.iter().map(|index| claim(*index).weight).sum();
         let level = left / weights;
-        let (sated, hungry): (Vec<usize>, Vec<usize>) =
-            open.iter().partition(|index| claim(**index).need <= level * claim(**index).weight);
-        let satisfied = !sated.is_empty();
-        for index in if satisfied { &sated } else { &hungry } {
-            let share = if satisfied { claim(*index).need } else { level * claim(*index).weight };
-            if let Some(slot) = got.get_mut(*index) {
+        let is_sated = |index: usize| claim(index).need <= level * claim(index).weight;
+        let satisfied = open.iter().any(|index| is_sated(*index));
+        for index in open.iter().copied().filter(|index| is_sated(*index) == satisfied) {
+            let share = if satisfied { claim(index).need } else { level * claim(index).weight };
+            if let Some(slot) = got.get_mut(index) {
                 *slot = share;
             }
             left -= share;
@@ -42,7 +41,7 @@ pub fn fill(claims: &[Claim], cpus: f64) -> Vec<f64> {
         if !satisfied {
             break;
         }
-        open = hungry;
+        open.retain(|index| !is_sated(*index));
     }
     got
 }
