@@ -354,6 +354,12 @@ metric = "command"
 command = ["/bin/sh", "-c", "touch BEGAN; until [ -e GO_ON ]; do sleep .05; done; echo 1"]
 load = "as-is"
 at_most = 5
+
+[requirement.L]
+text = "It runs."
+partition = "db"
+metric = "placement.running"
+exactly = 1
 "#;
 
 /// Verifies, and does something while a test of the user's waits between two marks.
@@ -393,6 +399,8 @@ fn a_set_that_is_replaced_or_taken_down_while_it_is_verified_is_not_taken_for_th
         let told: Vec<&str> = said.err.split_whitespace().collect();
         assert!(said.code == Some(4) && told.join(" ").contains(why), "{said:?}");
         assert_eq!(verdicts(out)["R"], RequirementVerdict::Undecided);
+        // Regression: what was seen before passed, of a set that was gone.
+        assert_eq!(verdicts(out)["L"], RequirementVerdict::Stale);
     };
     let said = verified_while(&bench, [file, out], &marks, || {
         assert_eq!(bench.call(&["down"]).code, Some(0));
@@ -442,6 +450,6 @@ fn a_program_that_is_replaced_while_it_is_verified_is_not_the_one_that_passed() 
     });
     assert_eq!((said.code, verdicts(out)["R"]), (Some(4), RequirementVerdict::Stale), "{said:?}");
     let words: Vec<&str> = said.out.split_whitespace().collect();
-    assert!(words.join(" ").contains("since then changed: files.db, program.db"), "{said:?}");
+    assert!(words.join(" ").contains("since then changed: program.db"), "{said:?}");
     assert_eq!(bench.call(&["down"]).code, Some(0));
 }

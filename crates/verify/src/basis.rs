@@ -34,8 +34,8 @@ const OWN_FILE: &str = "/proc/self/exe";
 /// Largest program or kernel that is read.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// All of it, as it is now; commands are called in `folder`.
-pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basis {
+/// All of it, as it is now; commands are called in `folder`, and evidence is written to `out`.
+pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path, out: &Path) -> Basis {
     let mut basis = Basis::new();
     let mut add = |key: &str, value: Option<String>| {
         // What is not known now may be known the next time: a change of that is one, too.
@@ -50,10 +50,11 @@ pub fn of(looked: &LookedAt, requirements: &Requirements, folder: &Path) -> Basi
         add(&format!("network.{name}"), of_json(network));
     }
     // What one writes for another is nothing that somebody has changed.
-    let written: Vec<PathBuf> = looked.set.partitions.values().flat_map(|entry| entry.rw.clone()).collect();
+    let written = looked.set.partitions.values().flat_map(|entry| &entry.rw);
+    let kept_out = shown::KeptOut::of(written, out);
     for (name, entry) in &looked.set.partitions {
         add(&format!("partition.{name}"), of_json(entry));
-        let shown = shown::to(entry, &written, &mut files);
+        let shown = shown::to(entry, &kept_out, &mut files);
         if !shown.is_empty() {
             add(&format!("files.{name}"), Some(shown));
         }

@@ -95,7 +95,9 @@ fn result(
     let is = rests_on(id, requirement, today);
     let was = last.map(|(run, _)| rests_on(id, requirement, &run.header.basis));
     let changed = was.as_ref().map(|was| differences(was, &is)).unwrap_or_default();
-    if let (Some(judged), false) = (&mut direct, changed.is_empty()) {
+    let is_decided =
+        |judged: &&mut Judged| matches!(judged.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
+    if let (Some(judged), false) = (direct.as_mut().filter(is_decided), changed.is_empty()) {
         let what: Vec<&str> = changed.iter().take(MOST_NAMED).map(|change| change.what.as_str()).collect();
         let more = changed.len().saturating_sub(MOST_NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };

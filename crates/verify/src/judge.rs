@@ -152,7 +152,12 @@ impl Held<'_> {
     /// Values of the rounds that have one, how many have none, and the last reason why.
     fn values(&self, rounds: &[&TestRound]) -> (Vec<f64>, u32, Option<String>) {
         let (mut values, mut failed, mut why) = (Vec::new(), 0, None);
+        let longest = longest_of(rounds.iter().copied());
         for round in rounds {
+            // A round that ended before there was a pause says what the server can between pauses.
+            if cycles_of(round).is_some_and(|over| over * 2 < longest) {
+                continue;
+            }
             match values::value(self.metric, &round.seen).map(|value| value * self.factor) {
                 Ok(value) if value < 0.0 && self.unit != Unit::Count => {
                     failed += 1;
@@ -413,6 +418,17 @@ impl Held<'_> {
             reason,
         }
     }
+}
+
+/// How long the cycles were that a round of a capacity counted.
+fn cycles_of(round: &TestRound) -> Option<Duration> {
+    let Observed::Responses(seen) = &round.seen else { return None };
+    seen.clients.first().map(|cycles| cycles.over_ns.to_duration())
+}
+
+/// The longest of those: as long as later rounds are, so that all see as much.
+pub fn longest_of<'a>(rounds: impl IntoIterator<Item = &'a TestRound>) -> Duration {
+    rounds.into_iter().filter_map(cycles_of).max().unwrap_or_default()
 }
 
 fn without_values(failed: u32, why: Option<String>) -> Judged {

@@ -128,7 +128,7 @@ impl Tester<'_> {
         let number = u32::try_from(batch.rounds.len() + 1).unwrap_or(u32::MAX);
         let test = &batch.spec.clone();
         let (began, started_unix_ns) = (Instant::now(), now());
-        let (seen, doses) = match self.see(test, number) {
+        let (seen, doses) = match self.see(test, number, judge::longest_of(&batch.rounds)) {
             Ok(seen) => seen,
             Err(Broken::Interrupted) => return None,
             Err(Broken::Failed(failure)) => (in_place::failed(&failure), Vec::new()),
@@ -148,7 +148,8 @@ impl Tester<'_> {
         batch.rounds.last()
     }
 
-    fn see(&mut self, test: &TestSpec, number: u32) -> Result<(Observed, Doses), Broken> {
+    /// `least`: how long rounds of a capacity are by now.
+    fn see(&mut self, test: &TestSpec, number: u32, least: Duration) -> Result<(Observed, Doses), Broken> {
         if self.cancel.is_cancelled() {
             return Err(Broken::Interrupted);
         }
@@ -188,7 +189,7 @@ impl Tester<'_> {
             }
             TestKind::Capacity { subject, client, load } => {
                 let cancel = self.cancel;
-                let ask = || told(client::capacity(client, cancel), Observed::Responses, cancel);
+                let ask = || told(client::capacity(client, least, cancel), Observed::Responses, cancel);
                 self.agents.beside(subject, load, client::longest_capacity(client), seed, ask)
             }
             TestKind::Outage { failure, client, load } => {
@@ -228,7 +229,7 @@ impl Tester<'_> {
 }
 
 fn patience<'a>(requirements: impl Iterator<Item = &'a Requirement>) -> Patience {
-    let (mut longest, mut unnoticed) = (Duration::ZERO, Duration::ZERO);
+    let (mut longest, mut unnoticed, mut settles) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for requirement in requirements {
         let (Some(RequiredMetric::Outage(metric)), Some((_, limit))) =
             (&requirement.metric, requirement.limit())
@@ -245,9 +246,12 @@ fn patience<'a>(requirements: impl Iterator<Item = &'a Requirement>) -> Patience
             let matters = if is_time { limit.min(LONGEST_UNNOTICED) } else { UNNOTICED };
             unnoticed = unnoticed.max(matters);
         }
+        if matches!(metric, OutageMetric::Lost | OutageMetric::Doubled) {
+            settles = UNNOTICED;
+        }
     }
     let shortest = longest + longest / 2;
-    Patience { longest: shortest.max(LEAST_PATIENCE), shortest, unnoticed }
+    Patience { longest: shortest.max(LEAST_PATIENCE), shortest, unnoticed, settles }
 }
 
 /// What a client told, or why it told nothing; nothing at all where the user has interrupted it.
@@ -313,12 +317,13 @@ client = { kind = "echo", at = "127.0.0.1:7000" }
             let text = TEXT.replace("outage.doubled", metric).replace("exactly = 0", limit);
             let wanted = RequirementFile::from_toml(&text, "").expect("good").requirements;
             let patience = patience(wanted.values());
-            [patience.longest, patience.shortest, patience.unnoticed].map(|time| time.as_millis())
+            [patience.longest, patience.shortest, patience.unnoticed, patience.settles]
+                .map(|time| time.as_millis())
         };
-        assert_eq!(of("outage.doubled", "exactly = 0"), [60_000, 0, 10_000]);
-        assert_eq!(of("outage.duration_ns", "at_most = \"4 s\""), [60_000, 6_000, 4_000]);
-        assert_eq!(of("outage.duration_ns", "at_most = \"2 min\""), [180_000, 180_000, 30_000]);
-        assert_eq!(of("outage.restoration_ns", "at_most = \"2 min\""), [180_000, 180_000, 0]);
+        assert_eq!(of("outage.doubled", "exactly = 0"), [60_000, 0, 10_000, 10_000]);
+        assert_eq!(of("outage.duration_ns", "at_most = \"4 s\""), [60_000, 6_000, 4_000, 0]);
+        assert_eq!(of("outage.duration_ns", "at_most = \"2 min\""), [180_000, 180_000, 30_000, 0]);
+        assert_eq!(of("outage.restoration_ns", "at_most = \"2 min\""), [180_000, 180_000, 0, 0]);
         assert_eq!(patience([&wanted["C"], &wanted["D"]].into_iter()).unnoticed, UNNOTICED);
     }
 

@@ -67,7 +67,7 @@ pub fn run(args: &VerifyArgs) -> Ends {
     evidence::make(&out, &wanted.set).or_bad_input()?;
     names::as_in_the_file(&text, path, &looked).or_bad_input()?;
     let folder = folder_of(path).or_bad_input()?;
-    let today = basis::of(&looked, &wanted.requirements, &folder);
+    let today = basis::of(&looked, &wanted.requirements, &folder, &out);
     let began = (Instant::now(), now());
     let seed = args.seed.unwrap_or_else(fresh_seed);
     let began_with = (!args.watch).then_some(&looked.set);
@@ -79,8 +79,8 @@ pub fn run(args: &VerifyArgs) -> Ends {
     let ending = if args.no_run { RunEnding::Whole } else { see(&asked, began.1, &cancel).or_broke()? };
     // Whoever else writes to this folder has it for itself.
     let _journal = VerifyJournal::open(out).context("the journal cannot be opened").or_broke()?;
-    let ended_with = (!args.no_run).then(|| asked.again(&looked.set)).flatten();
-    let mut verification = concluded(&asked, ended_with.as_ref().unwrap_or(today), began.1).or_broke()?;
+    let ended_with = if args.no_run { today.clone() } else { asked.again() };
+    let mut verification = concluded(&asked, &ended_with, began.1).or_broke()?;
     verification.took_ns = Nanos::from_duration(began.0.elapsed());
     verification.is_whole = ending == RunEnding::Whole;
     evidence::write(out, wanted, &verification).or_broke()?;
@@ -114,11 +114,19 @@ impl Asked<'_> {
         })
     }
 
-    /// What results would rest on by now: a program that was replaced meanwhile is not the one that passed. None of another set than it
-    /// began with, of which rounds say so.
-    fn again(&self, began_with: &PartitionSet) -> Option<Basis> {
-        let looked = LookedAt::now(&state_root(), &self.wanted.set).ok()?;
-        (looked.set == *began_with).then(|| basis::of(&looked, &self.wanted.requirements, self.folder))
+    /// What results would rest on by now: a program that was replaced meanwhile is not the one that passed. Files that tests themselves
+    /// may write are as they were: of those the next verification tells.
+    fn again(&self) -> Basis {
+        let is_written = |key: &str| key.starts_with("files.") || key.starts_with("command.");
+        let is_of_host = |key: &str| ["program", "kernel", "processor", "microcode"].contains(&key);
+        let looked = LookedAt::now(&state_root(), &self.wanted.set);
+        let now = looked.map(|looked| basis::of(&looked, &self.wanted.requirements, self.folder, self.out));
+        // Of a set that was taken down nothing is as it was.
+        let is_kept = |key: &str| is_written(key) || (now.is_err() && is_of_host(key));
+        let mut basis = self.today.clone();
+        basis.retain(|key, _| is_kept(key));
+        basis.extend(now.unwrap_or_default().into_iter().filter(|(key, _)| !is_written(key)));
+        basis
     }
 
     /// Tests of the requirements that were asked for.

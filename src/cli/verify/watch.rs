@@ -86,7 +86,7 @@ impl Record<'_> {
         let began = rounds.first().map_or_else(now, |round| round.started_unix_ns);
         // A set that is gone cannot be looked at: what was known of it is what this rests on.
         if let Ok(looked) = LookedAt::now(&state_root(), &asked.wanted.set) {
-            self.basis = basis::of(&looked, &asked.wanted.requirements, asked.folder);
+            self.basis = basis::of(&looked, &asked.wanted.requirements, asked.folder, asked.out);
         }
         self.journal.append(&asked.header(began, &self.basis))?;
         for round in rounds {

@@ -22,12 +22,37 @@ const MOST_ENTRIES: usize = 20_000;
 const MOST_BYTES: u64 = 64 << 20;
 const GONE: &str = "not there";
 
-/// All of it in words, empty where nothing is shown; without what one of the set's partitions may write, for whomever.
-pub fn to(entry: &PartitionEntry, written: &[PathBuf], files: &mut Files) -> String {
-    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, written, files)));
+/// What is no part of it, wherever it lies.
+pub struct KeptOut {
+    /// What one of the set's partitions may write, for whomever; without links.
+    written: Vec<PathBuf>,
+    /// Folders of this verification and of sets that are up: verifying must not make its own results stale.
+    ours: Vec<(u64, u64)>,
+}
+
+impl KeptOut {
+    /// What is written by partitions, and where evidence of this verification will be.
+    pub fn of<'a>(written: impl Iterator<Item = &'a PathBuf>, out: &Path) -> Self {
+        let written = written.map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect();
+        let ours = [out.to_owned(), state_root()].into_iter().filter_map(|path| fs::metadata(path).ok());
+        Self { written, ours: ours.map(|about| (about.dev(), about.ino())).collect() }
+    }
+
+    /// Other evidence as well: its journal is its first file, and says so.
+    fn is_ours(&self, folder: &Path, about: &Metadata) -> bool {
+        self.ours.contains(&(about.dev(), about.ino())) || first_set(folder).is_some()
+    }
+}
+
+/// All of it in words, empty where nothing is shown.
+pub fn to(entry: &PartitionEntry, kept_out: &KeptOut, files: &mut Files) -> String {
+    let open = open(entry).map(|path| format!("{}: {}", path.display(), of(&path, kept_out, files)));
     let kept = entry.env_file.iter().chain(entry.secrets.values());
     let kept = kept.map(|path| {
-        format!("{}: {}", path.display(), fs::metadata(path).map_or(GONE.to_owned(), |about| time(&about)))
+        let secret = |about: Metadata| {
+            format!("{} bytes of {}, {}.{:09}", about.size(), time(&about), about.ctime(), about.ctime_nsec())
+        };
+        format!("{}: {}", path.display(), fs::metadata(path).map_or(GONE.to_owned(), secret))
     });
     open.chain(kept).collect::<Vec<_>>().join("; ")
 }
@@ -48,30 +73,35 @@ fn open(entry: &PartitionEntry) -> impl Iterator<Item = PathBuf> {
     entry.ro.iter().cloned().chain(bound).chain(root).chain(tree).chain(own)
 }
 
-fn of(path: &Path, writable: &[PathBuf], files: &mut Files) -> String {
-    match fs::metadata(path) {
-        _ if writable.iter().any(|writable| path.starts_with(writable)) => {
+fn of(path: &Path, kept_out: &KeptOut, files: &mut Files) -> String {
+    let Ok(real) = fs::canonicalize(path) else { return GONE.to_owned() };
+    match fs::metadata(&real) {
+        _ if kept_out.written.iter().any(|written| real.starts_with(written)) => {
             "the set's own to write".to_owned()
         }
-        Ok(about) if about.is_dir() => folder(path, writable),
+        Ok(about) if about.is_dir() && kept_out.is_ours(&real, &about) => "Bulkhead's own".to_owned(),
+        Ok(about) if about.is_dir() => folder(&real, kept_out),
         Ok(about) if about.size() > MOST_BYTES => format!("{} bytes of {}", about.size(), time(&about)),
-        Ok(_) => files.digest(path).unwrap_or_else(|| "not known".to_owned()),
+        Ok(_) => files.digest(&real).unwrap_or_else(|| "not known".to_owned()),
         Err(_) => GONE.to_owned(),
     }
 }
 
-/// How many entries, and a digest of what they are; without what lies where it may write.
-fn folder(root: &Path, writable: &[PathBuf]) -> String {
+/// How many entries, and a digest of what they are, below a folder whose path has no links.
+fn folder(root: &Path, kept_out: &KeptOut) -> String {
     let mut lines = Vec::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             let Ok(about) = entry.metadata() else { continue };
             let path = entry.path();
-            if about.is_dir() && !is_ours(&path, &about) && !writable.contains(&path) {
-                folders.push(path.clone());
+            if kept_out.written.contains(&path) || (about.is_dir() && kept_out.is_ours(&path, &about)) {
+                continue;
             }
             lines.push(line(&path, &about));
+            if about.is_dir() {
+                folders.push(path);
+            }
             if lines.len() > MOST_ENTRIES {
                 return format!("more than {MOST_ENTRIES} files, not looked at");
             }
@@ -79,13 +109,6 @@ fn folder(root: &Path, writable: &[PathBuf]) -> String {
     }
     lines.sort_unstable();
     format!("{} entries, {}", lines.len(), Digest::of(&lines.concat()).short())
-}
-
-/// Whether it is what verifying itself writes, which must not make its own results stale: evidence, whose journal is its first file and
-/// says so, and what is noted of sets that are up.
-fn is_ours(folder: &Path, about: &Metadata) -> bool {
-    let is_state = |state: Metadata| (state.dev(), state.ino()) == (about.dev(), about.ino());
-    fs::metadata(state_root()).is_ok_and(is_state) || first_set(folder).is_some()
 }
 
 /// An entry. A folder's time and size say of it only what its own entries say.
@@ -129,17 +152,24 @@ mod tests {
         write("key", "1");
         write("data/a", "1");
         write("config/own/a", "1");
+        write("config/log", "1");
+        write("real/data/a", "1");
+        std::os::unix::fs::symlink(at("real/data"), at("link")).expect("the test's own files");
         let entry = entry(&format!(
-            "ro = [{:?}, {:?}]\nrw = [{:?}, {:?}]\nsecrets = {{ key = {:?} }}\n",
+            "ro = [{:?}, {:?}, {:?}]\nrw = [{:?}, {:?}, {:?}, {:?}]\nsecrets = {{ key = {:?} }}\n",
             at("config"),
             at("file"),
+            at("real"),
             at("data"),
             at("config/own"),
+            at("config/log"),
+            at("link"),
             at("key")
         ));
-        let now = || to(&entry, &entry.rw, &mut Files::default());
+        let out = at("config/out");
+        let now = || to(&entry, &KeptOut::of(entry.rw.iter(), &out), &mut Files::default());
         let was = now();
-        assert!(was.contains("config: 3 entries"), "{was}");
+        assert!(was.contains("config: 2 entries"), "{was}");
         let changed = |name: &str, text: &str| {
             let before = now();
             write(name, text);
@@ -147,6 +177,11 @@ mod tests {
         };
         assert!(changed("config/deep/a", "12") && changed("config/b", "1") && changed("file", "2"));
         assert!(!changed("data/a", "2") && !changed("config/own/b", "1"), "where it may write");
+        assert!(!changed("config/log", "2") && !changed("real/data/b", "1"), "a file, and behind a link");
+        fs::create_dir(&out).expect("the test's own files");
+        let before = now();
+        write("config/out/journal.jsonl", "");
+        assert_eq!(now(), before, "evidence that begins");
         fs::rename(at("file"), at("else")).expect("it is there");
         assert!(now().contains("file: not there"));
         // Evidence in such a folder must not make itself stale; also that of a verification that was killed, which has a journal alone.
@@ -180,6 +215,8 @@ mod tests {
         for number in 0..=MOST_ENTRIES {
             fs::File::create(folder.path().join(number.to_string())).expect("the test's own files");
         }
-        assert!(super::folder(folder.path(), &[]).contains("not looked at"));
+        assert!(
+            super::folder(folder.path(), &KeptOut::of([].iter(), folder.path())).contains("not looked at")
+        );
     }
 }

@@ -44,7 +44,7 @@ const PAUSES: u32 = 8;
 const LEAST_PAUSES: u32 = 4;
 /// Relative standard error of the rate that is enough.
 const AGREE: f64 = 0.05;
-/// How long is gone on at most for either.
+/// How long is gone on at most for that, and at least for pauses.
 const LONGEST: Duration = Duration::from_secs(20);
 /// In so many parts of a round's time it is looked once.
 const LOOKS: u32 = 20;
@@ -89,11 +89,11 @@ struct Own {
     took: DenseHistogram,
 }
 
-/// Asks for a round with all clients at once.
+/// Asks for a round with all clients at once, `least` long where an earlier one had to be.
 ///
 /// # Errors
 /// Nothing is answered, there can be no more threads, or the user interrupts.
-pub fn capacity(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
+pub fn capacity(client: &Client, least: Duration, cancel: &Cancel) -> Result<Responses, Reason> {
     let crowd = Crowd {
         is_over: AtomicBool::new(false),
         counts: AtomicBool::new(false),
@@ -108,7 +108,7 @@ pub fn capacity(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
         };
         let clients: Result<Vec<_>, _> = (0..client.concurrency).map(one).collect();
         let counted = match &clients {
-            Ok(_) => counted(client, &crowd, cancel),
+            Ok(_) => counted(client, &crowd, least, cancel),
             Err(error) => Err(format!("no threads for {} clients: {error}", client.concurrency).into()),
         };
         crowd.is_over.store(true, Ordering::SeqCst);
@@ -120,7 +120,12 @@ pub fn capacity(client: &Client, cancel: &Cancel) -> Result<Responses, Reason> {
 }
 
 /// When the round began and ended.
-fn counted(client: &Client, crowd: &Crowd, cancel: &Cancel) -> Result<(Instant, Instant), Reason> {
+fn counted(
+    client: &Client,
+    crowd: &Crowd,
+    least: Duration,
+    cancel: &Cancel,
+) -> Result<(Instant, Instant), Reason> {
     if !wait(first_within(client), cancel, || crowd.answered.load(Ordering::SeqCst) > 0)? {
         return Err(format!(
             "{} clients at once asked {}, and none was answered within {} ms, in {} s",
@@ -136,7 +141,7 @@ fn counted(client: &Client, crowd: &Crowd, cancel: &Cancel) -> Result<(Instant, 
     let looked = Cell::new(from);
     let has_enough = || {
         // The longer it goes on, the more there is to look through.
-        let is_due = from.elapsed() >= ROUND && looked.get().elapsed() >= from.elapsed() / LOOKS;
+        let is_due = from.elapsed() >= ROUND.max(least) && looked.get().elapsed() >= from.elapsed() / LOOKS;
         is_due && {
             looked.set(Instant::now());
             crowd.has_enough(from)
@@ -166,7 +171,8 @@ fn times(answers: &[(Instant, usize)]) -> Vec<Instant> {
 fn has_enough(answers: &[Instant], lasts: Duration) -> bool {
     let Some(longest) = longest_pause(answers, lasts) else { return false };
     let is_long = lasts >= longest * PAUSES;
-    answers.len() >= ANSWERS && is_long && error(answers).is_none_or(|error| error <= AGREE)
+    let agrees = lasts >= LONGEST || error(answers).is_none_or(|error| error <= AGREE);
+    answers.len() >= ANSWERS && is_long && agrees
 }
 
 /// The longest time without an answer, that since the last one too.
@@ -359,11 +365,10 @@ mod tests {
     fn round(bursts: &[u64], period_ms: u64, first: usize) -> (u64, Result<f64, Reason>) {
         let from = Instant::now();
         let at = |ms: u64| from + Duration::from_millis(ms);
-        let answers: Vec<u64> = (0..=LONGEST.as_millis() as u64 / period_ms)
-            .flat_map(|number| {
-                let many = bursts[(first + number as usize) % bursts.len()];
-                (0..many).map(move |one| number * period_ms + one / 10)
-            })
+        let begins = (0..=20_000).step_by(usize::try_from(period_ms).unwrap());
+        let answers: Vec<u64> = begins
+            .zip(bursts.iter().cycle().skip(first))
+            .flat_map(|(begins, many)| (0..*many).map(move |one| begins + one / 10))
             .collect();
         let there = |ms: u64| answers.iter().copied().filter(|at_ms| *at_ms < ms).map(at).collect::<Vec<_>>();
         let is_enough = |ms: &u64| has_enough(&there(*ms), Duration::from_millis(*ms));

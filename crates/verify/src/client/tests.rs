@@ -298,7 +298,7 @@ fn a_server_that_answers_one_after_the_other_can_do_no_more_than_that() {
         let mut server = Server::start(kind);
         server.set(ONE_BY_ONE);
         server.client.answer_within_ms = Millis::from_millis(5000);
-        let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+        let seen = capacity(&server.client, Duration::ZERO, &Cancel::default()).expect("it answers");
         assert_eq!((seen.clients.len(), seen.response_ns.count()), (8, seen.asked));
         let rate: f64 = seen.clients.iter().map(ClientCycles::per_s).sum();
         let most = 1.0 / TAKES.as_secs_f64();
@@ -310,7 +310,7 @@ fn a_server_that_answers_one_after_the_other_can_do_no_more_than_that() {
 #[test]
 fn more_at_once_get_no_less_from_a_server_that_answers_all_at_once() {
     let server = Server::start(ClientKind::Echo);
-    let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+    let seen = capacity(&server.client, Duration::ZERO, &Cancel::default()).expect("it answers");
     assert!(seen.asked > 8 && seen.missing < seen.asked, "{seen:?}");
 }
 
@@ -319,7 +319,7 @@ fn of_a_server_that_is_gone_no_capacity_is_told() {
     for state in [GONE, SILENT] {
         let server = Server::start(ClientKind::Echo);
         server.set(state);
-        let error = capacity(&server.client, &Cancel::default()).expect_err("nobody answers");
+        let error = capacity(&server.client, Duration::ZERO, &Cancel::default()).expect_err("nobody answers");
         assert!(error.to_string().contains("none was answered within 300 ms"), "{error}");
     }
 }
@@ -332,7 +332,7 @@ fn a_slow_server_has_its_rate_whatever_a_round_is_long() {
     server.client.answer_within_ms = Millis::from_millis(20_000);
     for clients in [1, 3] {
         server.client.concurrency = clients;
-        let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+        let seen = capacity(&server.client, Duration::ZERO, &Cancel::default()).expect("it answers");
         let rate: f64 = seen.clients.iter().map(ClientCycles::per_s).sum();
         let most = f64::from(clients) / SLUGGISH_TAKES.as_secs_f64();
         // It sleeps at least so long for each: nobody has more, and somebody something.
@@ -347,7 +347,7 @@ fn of_a_server_that_answers_in_bursts_whole_bursts_and_pauses_count() {
     let mut server = Server::start(ClientKind::Echo);
     server.set(BURSTS);
     server.client.answer_within_ms = Millis::from_millis(2000);
-    let seen = capacity(&server.client, &Cancel::default()).expect("it answers");
+    let seen = capacity(&server.client, Duration::ZERO, &Cancel::default()).expect("it answers");
     let rate: f64 = seen.clients.iter().map(ClientCycles::per_s).sum();
     let most = f64::from(IN_A_BURST) / BURST_EVERY.as_secs_f64();
     assert!(rate > 0.0 && rate <= most * 1.1, "{rate} of {most}: {:?}", seen.clients);
@@ -371,7 +371,7 @@ fn a_server_that_drips_is_not_waited_for_byte_by_byte() {
             }
         });
         let began = Instant::now();
-        let error = capacity(&client, &Cancel::default()).expect_err("no line ever comes");
+        let error = capacity(&client, Duration::ZERO, &Cancel::default()).expect_err("no line ever comes");
         assert!(error.to_string().contains("none was answered within 300 ms"), "{error}");
         assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     }

@@ -65,6 +65,8 @@ pub struct Patience {
     pub shortest: Duration,
     /// As long as decides, where nobody outside misses anything: a lease or a cache may last for a while.
     pub unnoticed: Duration,
+    /// So long after it began at least, where answers may come late or twice.
+    pub settles: Duration,
 }
 
 /// Makes parts fail at once, measures the outage, and puts everything back. What we start again ourselves is no end of it.
@@ -175,7 +177,7 @@ fn wait(
         let stays_gone = failed_at.elapsed() >= NOBODY_DOES && parts.nobody_starts_one();
         let seen = asking.since(failed_at);
         let is_over = match seen {
-            Answering::AnsweredForGood => true,
+            Answering::AnsweredForGood => failed_at.elapsed() >= patience.settles,
             Answering::NothingMissing => failed_at.elapsed() >= unnoticed,
             Answering::Missing => false,
         };

@@ -310,3 +310,24 @@ fn a_capacity_is_what_came_in_time_a_second() {
     assert_eq!(verdict(&[]), RequirementVerdict::Undecided);
     assert_eq!(verdict(&[(60, 0)]), RequirementVerdict::Undecided);
 }
+
+/// Regression: of a server that pauses for 3 s after 12 s, most rounds saw no pause, and a rate of 80 passed as 100.
+#[test]
+fn rounds_that_saw_less_than_the_longest_do_not_count() {
+    let client = "client = { kind = \"http\", at = \"127.0.0.1:1\" }\nload = \"as-is\"";
+    let wanted = requirement(&format!("metric = \"capacity.answers_per_s\"\nat_least = \"92 /s\"\n{client}"));
+    let seen = |(answers, ms): (u64, u64)| {
+        let clients = vec![ClientCycles { answers, over_ns: Nanos::from_nanos(ms * 1_000_000) }];
+        let response_ns = Histogram::from_values([1_000_000]);
+        round(Observed::Responses(Responses { response_ns, asked: 1, missing: 0, clients }))
+    };
+    let (short, long) = ((210, 2100), (1200, 15_000));
+    let verdict = |all: &[(u64, u64)]| {
+        let rounds: Vec<TestRound> = all.iter().map(|one| seen(*one)).collect();
+        assert_eq!(longest_of(&rounds), Duration::from_millis(all.iter().map(|one| one.1).max().unwrap()));
+        judged(&wanted, &rounds).verdict
+    };
+    assert_eq!(verdict(&[short; 6]), RequirementVerdict::Pass);
+    assert_eq!(verdict(&[short, short, short, short, short, long]), RequirementVerdict::Undecided, "of one");
+    assert_eq!(verdict(&[short, short, short, long, long, long, long, long, long]), RequirementVerdict::Fail);
+}

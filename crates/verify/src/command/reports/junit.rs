@@ -17,9 +17,24 @@ const COMMENT: &str = "<!--";
 /// How declarations begin whose effect on a document is not known without reading them.
 const DECLARATIONS: [&str; 2] = ["<!ENTITY", "<!ATTLIST"];
 /// Values of `status` and `result` of a test that did not run.
-const NOT_RUN: [&str; 4] = ["notrun", "disabled", "suppressed", "skipped"];
+const NOT_RUN: [&str; 6] = ["notrun", "not run", "disabled", "suppressed", "skipped", "ignored"];
 /// And of one that failed, whether it has an element that says so or not.
-const FAILED: [&str; 8] = ["failed", "failure", "fail", "error", "errored", "broken", "timeout", "crashed"];
+const FAILED: [&str; 6] = ["failed", "failure", "fail", "error", "errored", "false"];
+/// And of one that did not. What says something else is not understood.
+const GOOD: [&str; 12] = [
+    "",
+    "run",
+    "completed",
+    "executed",
+    "passed",
+    "pass",
+    "success",
+    "successful",
+    "succeeded",
+    "ok",
+    "done",
+    "true",
+];
 
 /// What was read of all documents, one behind the other.
 #[derive(Debug, Default)]
@@ -107,6 +122,9 @@ struct OpenSuite {
     name: String,
     says: Numbers,
     before: Numbers,
+    /// Cases before whose `status` is not `run`.
+    others_before: u64,
+    says_failed: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -129,6 +147,8 @@ struct Document {
     suites: Vec<OpenSuite>,
     case: Option<OpenCase>,
     depth: usize,
+    /// Cases whose `status` is not `run`, as that of all is of those who count assertions where others count tests (doctest, Catch2).
+    others: u64,
 }
 
 impl Document {
@@ -177,9 +197,11 @@ impl Document {
                 name: text("name"),
                 says: Numbers {
                     all: number("tests")?,
-                    failed: number("failures")?.saturating_add(number("errors")?),
+                    failed: number("failures")?.saturating_add(number("errors")?).max(number("failed")?),
                 },
                 before: Numbers { all: counts.all, failed: counts.failed },
+                others_before: self.others,
+                says_failed: state(&values)? == Ended::Badly,
             }),
             // Of the suite itself: what it does before all its tests, for one.
             (b"failure" | b"error", None) => {
@@ -188,10 +210,10 @@ impl Document {
                 failed(counts, &format!("{name}: {}", text("message")), 1);
             }
             (b"testcase", None) => {
-                let states = ["status", "result"].map(|name| text(name).to_ascii_lowercase());
-                let is_left_out = states.iter().any(|state| NOT_RUN.contains(&state.as_str()));
-                let has_failed = states.iter().any(|state| FAILED.contains(&state.as_str()));
-                let failure = has_failed.then(String::new);
+                let ended = state(&values)?;
+                let failure = (ended == Ended::Badly).then(String::new);
+                self.others += u64::from(text("status") != "run");
+                let is_left_out = ended == Ended::NotRun;
                 self.case = Some(OpenCase { name: text("name"), is_left_out, failure });
             }
             (b"failure" | b"error", Some(case)) => case.failure = Some(text("message")),
@@ -218,13 +240,43 @@ impl Document {
                 let unnamed = suite.says.failed.saturating_sub(named);
                 counts.all = counts.all.saturating_add(unnamed);
                 failed(counts, &format!("{} says that {unnamed} more failed", suite.name), unnamed);
-                let missing = suite.says.all.saturating_sub(counts.all.saturating_sub(suite.before.all));
+                let came = counts.all.saturating_sub(suite.before.all);
+                let counts_assertions = came > 0 && self.others == suite.others_before;
+                let missing = if counts_assertions { 0 } else { suite.says.all.saturating_sub(came) };
                 counts.all = counts.all.saturating_add(missing);
                 failed(counts, &format!("{missing} tests of {} did not come", suite.name), missing);
+                if suite.says_failed && counts.failed == suite.before.failed {
+                    counts.all = counts.all.saturating_add(1);
+                    failed(counts, &format!("{} says that it failed", suite.name), 1);
+                }
             }
             _ => {}
         }
     }
+}
+
+/// How a test or suite ended, as its own attributes have it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Well,
+    Badly,
+    NotRun,
+}
+
+fn state(values: &BTreeMap<String, String>) -> Result<Ended, Reason> {
+    let mut ended = Ended::Well;
+    for name in ["status", "result", "success"] {
+        let value = values.get(name).map(|value| value.trim().to_ascii_lowercase()).unwrap_or_default();
+        let is_one_of = |all: &[&str]| all.contains(&value.as_str());
+        if is_one_of(&FAILED) {
+            return Ok(Ended::Badly);
+        } else if is_one_of(&NOT_RUN) {
+            ended = Ended::NotRun;
+        } else if !is_one_of(&GOOD) {
+            return Err(format!("{name}=\"{value}\" says neither that it failed nor that it did not").into());
+        }
+    }
+    Ok(ended)
 }
 
 /// All attributes of an element, unescaped. All are read, so that none that cannot be is taken for one that says nothing.

@@ -67,6 +67,20 @@ fn what_junit_says_beyond_its_cases_counts() {
     assert_eq!(failed(&format!("not ok 1 - z\n{good}")), Some(2), "and no plan");
 }
 
+/// Regression: where others say how many tests there are, doctest and Catch2 say how many assertions.
+#[test]
+fn who_counts_assertions_has_not_lost_tests() {
+    let of = |status: &str| {
+        let xml = format!(
+            "<testsuites><testsuite name=\"t\" errors=\"0\" failures=\"0\" tests=\"3\"><testcase name=\"one\"{status}/></testsuite></testsuites>"
+        );
+        read(&xml, false).tests.map(|counts| counts.failed)
+    };
+    assert_eq!((of(" status=\"run\""), of("")), (Some(0), Some(2)));
+    let none = "<testsuites><testsuite name=\"t\" tests=\"3\"></testsuite></testsuites>";
+    assert_eq!(read(none, false).tests.map(|counts| counts.failed), Some(3));
+}
+
 /// Regression: what a test had printed counted as tests.
 #[test]
 fn what_tests_printed_into_their_report_is_no_report() {
@@ -86,11 +100,32 @@ fn what_tests_printed_into_their_report_is_no_report() {
 
 #[test]
 fn a_state_that_says_so_is_a_failure() {
-    for state in
-        ["status=\"failed\"", "result=\"Failure\"", "status=\"error\"", "status=\"run\" result=\"timeout\""]
-    {
+    for state in [
+        "status=\"failed\"",
+        "result=\"Failure\"",
+        "status=\"error\"",
+        "success=\"false\"",
+        "status=\"run\" result=\"fail\"",
+    ] {
         let xml = format!("<testsuite><testcase name=\"a\" {state}/></testsuite>");
         assert_eq!(read(&xml, false).tests, Some(counts(1, 1, 0, &["a"])), "{state}");
+    }
+    // Regression: what was not among a few words had passed.
+    for state in [
+        "status=\"aborted\"",
+        "status=\"timed_out\"",
+        "status=\"run\" result=\"interrupted\"",
+        "result=\"not passed\"",
+    ] {
+        let read = read(&format!("<testsuite><testcase name=\"a\" {state}/></testsuite>"), false);
+        assert!(read.unread.is_some_and(|why| why.contains("says neither")), "{state}");
+    }
+    for suite in ["status=\"failed\"", "result=\"failure\"", "success=\"false\"", "failed=\"1\""] {
+        let read = read(
+            &format!("<testsuite name=\"s\" tests=\"1\" {suite}><testcase name=\"a\"/></testsuite>"),
+            false,
+        );
+        assert_eq!(read.tests.map(|counts| counts.failed), Some(1), "{suite}");
     }
     let told = "<testsuite><testcase name=\"a\" status=\"failed\"><failure message=\"late\"/></testcase></testsuite>";
     assert_eq!(read(told, false).tests, Some(counts(1, 1, 0, &["a: late"])));
