@@ -18,21 +18,11 @@ pub fn read(what: &str, path: &Path, most: usize) -> anyhow::Result<String> {
     text_of(bytes, is_cut).with_context(context)
 }
 
-/// Of what is cut, a letter may be in two.
+/// Of what is cut, a letter may be in two: it is too long with another one in its place as well.
 fn text_of(bytes: Vec<u8>, is_cut: bool) -> anyhow::Result<String> {
-    let (mut bytes, error) = match String::from_utf8(bytes) {
-        Ok(text) => return Ok(text),
-        Err(error) => {
-            let why = error.utf8_error();
-            (error.into_bytes(), why)
-        }
-    };
+    let Err(error) = std::str::from_utf8(&bytes) else { return Ok(String::from_utf8(bytes)?) };
     if is_cut && error.error_len().is_none() {
-        // As many bytes as there were: whoever reads it sees that it is too long.
-        let missing = bytes.len() - error.valid_up_to();
-        bytes.truncate(error.valid_up_to());
-        bytes.extend(std::iter::repeat_n(b' ', missing));
-        return Ok(String::from_utf8(bytes)?);
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
     }
     let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
     let line = before.split(|byte| *byte == b'\n').count();
@@ -69,7 +59,7 @@ mod tests {
             read("", &path, most).map_err(|error| format!("{error:#}"))
         };
         assert_eq!(of("né".as_bytes(), 10), Ok("né".to_owned()));
-        assert_eq!(of("né too long".as_bytes(), 1), Ok("n ".to_owned()), "cut within a letter");
+        assert_eq!(of("né too long".as_bytes(), 1), Ok("n\u{fffd}".to_owned()), "cut within a letter");
         let why = of(b"one\ntwo\n\xff\n", 100).unwrap_err();
         assert!(why.ends_with("cannot be read: line 3 is no UTF-8, which all text here is"), "{why}");
         assert!(of(b"n\xc3", 10).unwrap_err().contains("line 1"), "a letter without its end");

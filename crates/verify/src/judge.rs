@@ -6,6 +6,7 @@
 //!    at most L:   interval ≤ L pass      L in it: undecided, more rounds      interval > L fail
 //!    worst seen:  one beyond L: fail     none in the least rounds: pass, and that says nothing of what was not seen
 //! ```
+//! Rounds of a capacity that are less than half as long as the longest do not count, and are told.
 //! Quantiles are those of all values of all rounds together where a probe keeps them ([`stats::tail`]), else medians of the rounds'
 //! figures ([`stats::interval`]).
 
@@ -317,7 +318,8 @@ impl Held<'_> {
         while at <= all || is_spent {
             let last = at.min(all);
             let prefix = rounds.get(..last as usize).unwrap_or(rounds);
-            let one = self.look(prefix, confidence_at(confidence, look));
+            let mut one = self.look(prefix, confidence_at(confidence, look));
+            one.reason.push_str(&shorter(last, &one));
             let is_decided = matches!(one.verdict, RequirementVerdict::Pass | RequirementVerdict::Fail);
             judged = Some(one);
             if is_decided || last == all {
@@ -451,6 +453,14 @@ fn nothing(reason: &str) -> Judged {
         rounds: 0,
         failed_rounds: 0,
         reason: reason.to_owned(),
+    }
+}
+
+/// Rounds that did not count because another one had to be longer.
+fn shorter(rounds: u32, judged: &Judged) -> String {
+    match rounds.saturating_sub(judged.rounds).saturating_sub(judged.failed_rounds) {
+        0 => String::new(),
+        count => format!("; {} less than half as long as the longest left out", rounds_words(count)),
     }
 }
 

@@ -118,11 +118,14 @@ impl Asked<'_> {
     /// may write are as they were: of those the next verification tells.
     fn again(&self) -> Basis {
         let is_written = |key: &str| key.starts_with("files.") || key.starts_with("command.");
-        let is_of_host = |key: &str| ["program", "kernel", "processor", "microcode"].contains(&key);
         let looked = LookedAt::now(&state_root(), &self.wanted.set);
         let now = looked.map(|looked| basis::of(&looked, &self.wanted.requirements, self.folder, self.out));
         // Of a set that was taken down nothing is as it was.
-        let is_kept = |key: &str| is_written(key) || (now.is_err() && is_of_host(key));
+        let is_of_set = |key: &str| {
+            let kind = key.split_once('.').map(|(kind, _)| kind);
+            kind.is_some_and(|kind| kind != "requirement" && kind != "neighbour")
+        };
+        let is_kept = |key: &str| is_written(key) || (now.is_err() && !is_of_set(key));
         let mut basis = self.today.clone();
         basis.retain(|key, _| is_kept(key));
         basis.extend(now.unwrap_or_default().into_iter().filter(|(key, _)| !is_written(key)));

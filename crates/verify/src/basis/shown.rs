@@ -1,7 +1,7 @@
 //! What a partition's file shows its program of this host's files, and it cannot change: `ro`, `bind`, a folder as `image` or `files`,
 //! `env_file`, `secrets`. A file counts by what is in it, a folder by the names, kinds, sizes and times of all in it, as `make` has it; what
-//! may be secret by its time alone, because a digest of a password tells who guesses it. Where it, or another one of its set, may write is
-//! no part of that.
+//! may be secret by its size and times alone, because a digest of a password tells who guesses it. Where it, or another one of its set,
+//! may write is no part of that, nor is what Bulkhead writes.
 
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
@@ -206,7 +206,7 @@ mod tests {
         fs::File::open(at("key"))
             .and_then(|file| file.set_modified(std::time::UNIX_EPOCH))
             .expect("it is there");
-        assert!(now() != key && !now().contains(Digest::of(b"2").short()), "told by its time alone");
+        assert!(now() != key && !now().contains(Digest::of(b"2").short()), "told by its times alone");
     }
 
     #[test]

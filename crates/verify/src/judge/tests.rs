@@ -325,7 +325,15 @@ fn rounds_that_saw_less_than_the_longest_do_not_count() {
     let verdict = |all: &[(u64, u64)]| {
         let rounds: Vec<TestRound> = all.iter().map(|one| seen(*one)).collect();
         assert_eq!(longest_of(&rounds), Duration::from_millis(all.iter().map(|one| one.1).max().unwrap()));
-        judged(&wanted, &rounds).verdict
+        let judged = judged(&wanted, &rounds);
+        let left_out =
+            all.iter().filter(|one| one.1 * 2 < all.iter().map(|one| one.1).max().unwrap()).count();
+        assert_eq!(
+            judged.reason.contains(&format!("; {left_out} rounds less than half")),
+            left_out > 0,
+            "{judged:?}"
+        );
+        judged.verdict
     };
     assert_eq!(verdict(&[short; 6]), RequirementVerdict::Pass);
     assert_eq!(verdict(&[short, short, short, short, short, long]), RequirementVerdict::Undecided, "of one");
